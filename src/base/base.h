@@ -1,0 +1,105 @@
+/* base.h - the ground floor: memory, strings, statistics, JSON writing, parallel loops. Uses libc, pthreads and zlib only. */
+#ifndef HM_BASE_H
+#define HM_BASE_H
+
+#include "hindmost/base.h"
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* ---- faults ---------------------------------------------------------------------------------------------------------
+ * Every allocation and every output call asks hm_fault_hit() first. Tests set hm_fault_after to n so that the n-th question
+ * (counted from 1) answers true, once; 0 turns it off. The cost is one predictable branch. */
+extern _Atomic long hm_fault_after;
+bool hm_fault_hit(void);
+
+/* ---- memory ---------------------------------------------------------------------------------------------------------
+ * Counts are multiplied with overflow checks; NULL means no memory (or an absurd size). hm_alloc returns zeroed memory. */
+void *hm_alloc(size_t count, size_t size);
+/* Zeroed memory at a 64-byte boundary; large blocks ask for huge pages. Free with hm_free. */
+void *hm_alloc_aligned(size_t count, size_t size);
+/* Grows or shrinks; the old block stays valid on failure. New bytes are not cleared. */
+void *hm_realloc(void *old, size_t count, size_t size);
+void hm_free(void *block);
+char *hm_strdup(const char *text);
+/* printf into fresh memory; NULL if there is none. */
+char *hm_sprintf(const char *format, ...) HM_PRINTF(1, 2);
+/* Fails with HM_ERR_MEMORY and says that memory ran out; always -1. */
+int hm_fail_memory(struct hm_error *err);
+/* a * b into *product; false on overflow. */
+static inline bool hm_mul(size_t a, size_t b, size_t *product) {
+    return !__builtin_mul_overflow(a, b, product);
+}
+/* Makes room for one more element in a growing array: doubles *capacity from 16. Returns the (moved) array or NULL. */
+void *hm_grow(void *array, size_t count, size_t *capacity, size_t size);
+
+/* ---- strings --------------------------------------------------------------------------------------------------------- */
+struct hm_str {
+    char *text; /* NUL-terminated; NULL while empty */
+    size_t length, capacity;
+    bool failed; /* an allocation failed: the text is incomplete */
+};
+void hm_str_add(struct hm_str *s, const char *format, ...) HM_PRINTF(2, 3);
+void hm_str_bytes(struct hm_str *s, const char *bytes, size_t n);
+void hm_str_free(struct hm_str *s);
+
+/* ---- statistics ------------------------------------------------------------------------------------------------------
+ * All ignore nothing: give them finite numbers. An empty set gives NaN. */
+double hm_mean(const double *x, size_t n);
+/* Exact median (mean of the two middle values when n is even); reorders x. O(n). */
+double hm_median(double *x, size_t n);
+/* The q-quantile, 0 <= q <= 1, linear between order statistics (type 7, as numpy and DuckDB); reorders x. */
+double hm_quantile(double *x, size_t n, double q);
+/* Median absolute deviation about `center`; reorders x and overwrites it. Not scaled. */
+double hm_mad(double *x, size_t n, double center);
+/* Pearson correlation; NaN if a side does not vary. */
+double hm_pearson(const double *x, const double *y, size_t n);
+double hm_stddev(const double *x, size_t n); /* population */
+
+/* ---- random numbers --------------------------------------------------------------------------------------------------
+ * xoshiro256** seeded by splitmix64: the same seed gives the same numbers on every machine. */
+struct hm_rng {
+    uint64_t s[4];
+};
+void hm_rng_seed(struct hm_rng *rng, uint64_t seed);
+uint64_t hm_rng_next(struct hm_rng *rng);
+double hm_rng_uniform(struct hm_rng *rng); /* [0, 1) */
+double hm_rng_normal(struct hm_rng *rng);  /* mean 0, variance 1 */
+uint64_t hm_rng_below(struct hm_rng *rng, uint64_t n);
+
+/* ---- JSON writing ----------------------------------------------------------------------------------------------------
+ * A streaming writer over hm_out: commas, quoting and indentation are its business. Keys are given only inside objects,
+ * NULL inside arrays. NaN and infinities become null. `inline_depth`: containers deeper than this stay on one line. */
+struct hm_json {
+    struct hm_out *out;
+    int depth, inline_depth;
+    bool first[64];
+};
+void hm_json_begin(struct hm_json *j, struct hm_out *out, int inline_depth);
+void hm_json_object(struct hm_json *j, const char *key);
+void hm_json_array(struct hm_json *j, const char *key);
+void hm_json_end_object(struct hm_json *j);
+void hm_json_end_array(struct hm_json *j);
+void hm_json_string(struct hm_json *j, const char *key, const char *value); /* NULL value: null */
+void hm_json_number(struct hm_json *j, const char *key, double value);      /* shortest text that reads back equal */
+void hm_json_integer(struct hm_json *j, const char *key, int64_t value);
+void hm_json_bool(struct hm_json *j, const char *key, bool value);
+void hm_json_null(struct hm_json *j, const char *key);
+/* After the outermost end: a newline. */
+void hm_json_finish(struct hm_json *j);
+/* The shortest %.{15,16,17}g text of a finite double that reads back equal, into buffer of at least 32 bytes. */
+const char *hm_double_text(double value, char buffer[32]);
+
+/* ---- parallel loops --------------------------------------------------------------------------------------------------
+ * Runs body(context, i, thread) for i in 0..count-1 on up to `threads` threads (0: all cores), in any order; returns when
+ * all are done. A body reports failure by its own means. thread is in 0..threads-1 for per-thread scratch space. */
+typedef void (*hm_loop_fn)(void *context, size_t index, int thread);
+void hm_parallel(size_t count, int threads, hm_loop_fn body, void *context);
+/* How many threads hm_parallel will use for `threads` asked and `count` pieces of work; at least 1. */
+int hm_thread_count(int threads, size_t count);
+
+double hm_now_s(void); /* monotonic clock */
+
+#endif

@@ -1,0 +1,62 @@
+/* main.c - finds the subcommand and runs it; help and version. */
+#include "cli.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+static int help(int argc, char **argv);
+
+static const struct command help_command = {"help", help, "help on a subcommand", "usage: hindmost help [SUBCOMMAND]\n"};
+
+static const struct command *find_command(const char *name) {
+    if (strcmp(name, "help") == 0) return &help_command;
+    for (const struct command *c = commands; c->name; c++)
+        if (strcmp(c->name, name) == 0) return c;
+    return NULL;
+}
+
+static void print_overview(FILE *to) {
+    fputs("usage: hindmost SUBCOMMAND [options] INPUT...\n\n"
+          "Finds who is slow in a training job, what it costs, and what to do about it.\n\n",
+          to);
+    for (const struct command *c = commands; c->name; c++) fprintf(to, "  %-10s %s\n", c->name, c->summary);
+    fputs("\n  hindmost help SUBCOMMAND   options of a subcommand\n  hindmost --version         the version\n\n"
+          "Exit status: 0 done; 1 warning, 2 critical where asked to judge; 3 the input is unusable or the tool failed.\n",
+          to);
+}
+
+static int help(int argc, char **argv) {
+    if (argc < 2) {
+        print_overview(stdout);
+        return EXIT_DONE;
+    }
+    const struct command *c = find_command(argv[1]);
+    if (!c) return complain_text("%s: no such subcommand; see 'hindmost help'", argv[1]);
+    fputs(c->help, stdout);
+    return EXIT_DONE;
+}
+
+int main(int argc, char **argv) {
+    signal(SIGPIPE, SIG_DFL);
+    if (argc < 2) {
+        print_overview(stderr);
+        return EXIT_UNUSABLE;
+    }
+    int status;
+    const struct command *c;
+    if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0) {
+        printf("hindmost %s\n", hm_version());
+        status = EXIT_DONE;
+    } else if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
+        print_overview(stdout);
+        status = EXIT_DONE;
+    } else if ((c = find_command(argv[1])) != NULL) {
+        status = c->run(argc - 1, argv + 1);
+    } else {
+        return complain_text("%s: no such subcommand; see 'hindmost help'", argv[1]);
+    }
+    progress_clear();
+    if (fflush(stdout) != 0 || ferror(stdout)) return complain_text("standard output: cannot write; is the disk full?");
+    return status;
+}
