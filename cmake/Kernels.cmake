@@ -1,1 +1,11 @@
 # The replay's inner loop is compiled once for each instruction set it can use; src/replay/dispatch.c picks one at run time.
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+  foreach(isa avx2 avx512)
+    set(source ${CMAKE_BINARY_DIR}/generated/kernel_${isa}.c)
+    file(WRITE ${source} "#define HM_KERNELS hm_kernels_${isa}\n#define HM_KERNELS_NAME \"${isa}\"\n#include \"replay/kernel.c\"\n")
+    target_sources(hm_objects PRIVATE ${source})
+  endforeach()
+  set_source_files_properties(${CMAKE_BINARY_DIR}/generated/kernel_avx2.c PROPERTIES COMPILE_OPTIONS -mavx2)
+  set_source_files_properties(${CMAKE_BINARY_DIR}/generated/kernel_avx512.c PROPERTIES COMPILE_OPTIONS -mavx512f)
+  target_compile_definitions(hm_objects PUBLIC HM_HAVE_X86_KERNELS)
+endif()

@@ -50,6 +50,8 @@ void hm_str_free(struct hm_str *s);
 double hm_mean(const double *x, size_t n);
 /* Exact median (mean of the two middle values when n is even); reorders x. O(n). */
 double hm_median(double *x, size_t n);
+/* The k-th smallest (from 0) of n > k numbers; reorders x so that no smaller one stands behind it. O(n). */
+double hm_select(double *x, size_t n, size_t k);
 /* The q-quantile, 0 <= q <= 1, linear between order statistics (type 7, as numpy and DuckDB); reorders x. */
 double hm_quantile(double *x, size_t n, double q);
 /* Median absolute deviation about `center`; reorders x and overwrites it. Not scaled. */

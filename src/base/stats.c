@@ -10,7 +10,7 @@ double hm_mean(const double *x, size_t n) {
 }
 
 /* Hoare's quickselect with median-of-three: puts the k-th smallest at x[k], smaller ones before it, larger ones after it. */
-static double select_kth(double *x, size_t n, size_t k) {
+double hm_select(double *x, size_t n, size_t k) {
     size_t lo = 0, hi = n - 1;
     while (lo < hi) {
         size_t mid = lo + (hi - lo) / 2;
@@ -38,7 +38,7 @@ double hm_quantile(double *x, size_t n, double q) {
     if (n == 0) return NAN;
     double at = q * (double)(n - 1);
     size_t k = (size_t)at;
-    double low = select_kth(x, n, k);
+    double low = hm_select(x, n, k);
     double part = at - (double)k;
     if (part <= 0 || k + 1 >= n) return low;
     double high = x[k + 1];
@@ -49,7 +49,7 @@ double hm_quantile(double *x, size_t n, double q) {
 
 double hm_median(double *x, size_t n) {
     if (n == 0) return NAN;
-    double high = select_kth(x, n, n / 2);
+    double high = hm_select(x, n, n / 2);
     if (n % 2) return high;
     double low = x[0];
     for (size_t i = 1; i < n / 2; i++)

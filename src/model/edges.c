@@ -1,0 +1,479 @@
+/* edges.c - the dependency rules of spec "Dependencies" (OSDI 2025, section 3, and its artefact), one function a rule.
+ *
+ * The rules are those of the public artefact wherever it gives an answer. Where it refuses a trace (P2P records missing on a middle
+ * stage, interleaved schedules without the records that move nothing, no gc, no reduce-scatter), the same rules are carried on: a
+ * transfer without a record is a dependency between the computes on its two sides. */
+#include "edges.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { NONE = -1 };
+static const double clock_slack_s = 5e-5; /* artefact: EPS of the records that move nothing */
+
+/* Ops of one stage, by type, in seq order; and its compute ops by start. */
+struct stage_ops {
+    int32_t *of[HM_OP_TYPES];
+    size_t n[HM_OP_TYPES];
+    int32_t *compute; /* forward and backward, by (start, seq, name) */
+    size_t n_compute;
+};
+
+/* A P2P record: the compute it serves, and whether it moves data. */
+struct record {
+    int32_t op, compute; /* compute: NONE if it serves none */
+    bool real;
+};
+
+struct builder {
+    struct hm_edges *e;
+    const struct hm_ref_op *op;
+    size_t stages, chunks; /* chunks: model chunks of the whole model (vpp * pp) */
+    struct stage_ops *stage;
+};
+
+static void wait_for(struct builder *b, int32_t after, int32_t before) {
+    struct hm_edges *e = b->e;
+    if (after == NONE || before == NONE) return;
+    struct hm_edge *grown = hm_grow(e->edge, e->n_edges, &e->capacity, sizeof *grown);
+    if (!grown) {
+        e->failed = true;
+        return;
+    }
+    e->edge = grown;
+    e->edge[e->n_edges++] = (struct hm_edge){(uint32_t)after, (uint32_t)before};
+}
+
+static void join(struct builder *b, int32_t x, int32_t y) {
+    uint32_t gx = b->e->group[x], gy = b->e->group[y], low = gx < gy ? gx : gy;
+    b->e->group[x] = b->e->group[y] = low;
+}
+
+/* ---- lists ------------------------------------------------------------------------------------------------------------- */
+
+struct sort_key {
+    double start;
+    uint32_t seq;
+    const char *name;
+    int32_t op;
+};
+
+static int by_start(const void *a, const void *b) {
+    const struct sort_key *x = a, *y = b;
+    if (x->start != y->start) return x->start < y->start ? -1 : 1;
+    if (x->seq != y->seq) return x->seq < y->seq ? -1 : 1;
+    return strcmp(x->name, y->name);
+}
+
+/* The order in which a stage launched ops: by start, then seq, then name, as the artefact sorts. */
+static bool sort_by_start(const struct builder *b, int32_t *ops, size_t n) {
+    struct sort_key *key = hm_alloc(n, sizeof *key);
+    if (!key) {
+        b->e->failed = true;
+        return false;
+    }
+    for (size_t i = 0; i < n; i++) key[i] = (struct sort_key){b->op[ops[i]].start_s, b->op[ops[i]].seq, hm_op_types[b->op[ops[i]].type].name, ops[i]};
+    qsort(key, n, sizeof *key, by_start);
+    for (size_t i = 0; i < n; i++) ops[i] = key[i].op;
+    hm_free(key);
+    return true;
+}
+
+/* The ops come sorted by (stage, type, seq). */
+static int list_ops(struct builder *b) {
+    size_t n = b->e->n;
+    for (size_t i = 0; i < n; i++)
+        if (b->op[i].stage + 1 > b->stages) b->stages = b->op[i].stage + 1;
+    int32_t most = 0;
+    for (size_t i = 0; i < n; i++)
+        if (hm_is_compute((int)b->op[i].type) && b->op[i].mc > most) most = b->op[i].mc;
+    b->chunks = ((size_t)most + 1) * b->stages;
+    b->stage = hm_alloc(b->stages, sizeof *b->stage);
+    if (!b->stage) return -1;
+    for (size_t s = 0; s < b->stages; s++) {
+        struct stage_ops *st = &b->stage[s];
+        for (size_t i = 0; i < n; i++)
+            if (b->op[i].stage == s) st->n[b->op[i].type]++;
+        for (int t = 0; t < HM_OP_TYPES; t++) {
+            if (!(st->of[t] = hm_alloc(st->n[t], sizeof(int32_t)))) return -1;
+            st->n[t] = 0;
+        }
+        for (size_t i = 0; i < n; i++)
+            if (b->op[i].stage == s) st->of[b->op[i].type][st->n[b->op[i].type]++] = (int32_t)i;
+        size_t forward = st->n[HM_FORWARD_COMPUTE], backward = st->n[HM_BACKWARD_COMPUTE];
+        if (!(st->compute = hm_alloc(forward + backward, sizeof(int32_t)))) return -1;
+        memcpy(st->compute, st->of[HM_FORWARD_COMPUTE], forward * sizeof(int32_t));
+        memcpy(st->compute + forward, st->of[HM_BACKWARD_COMPUTE], backward * sizeof(int32_t));
+        st->n_compute = forward + backward;
+        if (!sort_by_start(b, st->compute, st->n_compute)) return -1;
+    }
+    return 0;
+}
+
+static void free_lists(struct builder *b) {
+    for (size_t s = 0; b->stage && s < b->stages; s++) {
+        for (int t = 0; t < HM_OP_TYPES; t++) hm_free(b->stage[s].of[t]);
+        hm_free(b->stage[s].compute);
+    }
+    hm_free(b->stage);
+}
+
+static void chain(struct builder *b, const int32_t *ops, size_t n) {
+    for (size_t i = 1; i < n; i++) wait_for(b, ops[i], ops[i - 1]);
+}
+
+/* Chunk of the model: from the trace, or from the chunk in the stage. */
+static int64_t chunk_of(const struct builder *b, int32_t compute) {
+    const struct hm_ref_op *op = &b->op[compute];
+    if (op->gmc >= 0) return op->gmc;
+    return (int64_t)(op->mc > 0 ? op->mc : 0) * (int64_t)b->stages + op->stage;
+}
+
+/* ---- rules 1, 5: streams ----------------------------------------------------------------------------------------------- */
+
+static void order_streams(struct builder *b, const struct stage_ops *st) {
+    chain(b, st->compute, st->n_compute);
+    for (int t = HM_FORWARD_SEND; t <= HM_BACKWARD_RECV; t++) {
+        int32_t *sorted = hm_alloc(st->n[t], sizeof *sorted);
+        if (!sorted) {
+            b->e->failed = true;
+            return;
+        }
+        memcpy(sorted, st->of[t], st->n[t] * sizeof *sorted);
+        if (sort_by_start(b, sorted, st->n[t])) chain(b, sorted, st->n[t]);
+        hm_free(sorted);
+    }
+    /* The first backward send and receive wait for the forward two places before the first backward. */
+    size_t first = 0;
+    while (first < st->n_compute && b->op[st->compute[first]].type != HM_BACKWARD_COMPUTE) first++;
+    if (first < 2 || first == st->n_compute) return;
+    for (int t = HM_BACKWARD_SEND; t <= HM_BACKWARD_RECV; t++)
+        if (st->n[t]) wait_for(b, st->of[t][0], st->compute[first - 2]);
+}
+
+/* ---- rules 3, 4, 8, 9: point-to-point ---------------------------------------------------------------------------------- */
+
+/* Where a record of type t on this stage meets its peer, and the model chunk on the other side; next = +1 towards the end of the model. */
+static int peer_direction(int type) {
+    return type == HM_FORWARD_SEND || type == HM_BACKWARD_RECV ? +1 : -1;
+}
+
+static int peer_type(int type) {
+    static const int peer[] = {HM_FORWARD_RECV, HM_FORWARD_SEND, HM_BACKWARD_RECV, HM_BACKWARD_SEND};
+    return peer[type - HM_FORWARD_SEND];
+}
+
+static bool moves_data(const struct builder *b, int type, int32_t compute) {
+    int64_t other = chunk_of(b, compute) + peer_direction(type);
+    return other >= 0 && other < (int64_t)b->chunks;
+}
+
+/* Records that moved nothing: a receive that starts after the last compute of its direction started, a send that ends before the
+ * first one ended. Lists the others in launch order. */
+static size_t live_records(const struct builder *b, const struct stage_ops *st, int type, int32_t *live) {
+    int compute = type <= HM_FORWARD_RECV ? HM_FORWARD_COMPUTE : HM_BACKWARD_COMPUTE;
+    double last_start = -INFINITY, first_end = INFINITY;
+    for (size_t i = 0; i < st->n[compute]; i++) {
+        last_start = fmax(last_start, b->op[st->of[compute][i]].start_s);
+        first_end = fmin(first_end, b->op[st->of[compute][i]].end_s);
+    }
+    size_t n = 0;
+    for (size_t i = 0; i < st->n[type]; i++) {
+        const struct hm_ref_op *op = &b->op[st->of[type][i]];
+        if (hm_is_send(type) ? op->end_s >= first_end - clock_slack_s : op->start_s <= last_start + clock_slack_s) live[n++] = st->of[type][i];
+    }
+    sort_by_start(b, live, n);
+    return n;
+}
+
+/* Which compute each live record serves. records[i].compute for i in 0..n-1, from the computes in seq order. */
+static void match_computes(const struct builder *b, const struct stage_ops *st, int type, struct record *records, size_t n) {
+    int compute_type = type <= HM_FORWARD_RECV ? HM_FORWARD_COMPUTE : HM_BACKWARD_COMPUTE;
+    const int32_t *compute = st->of[compute_type];
+    size_t n_compute = st->n[compute_type], needed = 0;
+    for (size_t k = 0; k < n_compute; k++) needed += moves_data(b, type, compute[k]);
+    if (n == n_compute) { /* one record a compute, also where nothing moves (interleaved schedules) */
+        for (size_t i = 0; i < n; i++) records[i].compute = compute[i];
+    } else if (n == needed) { /* only the transfers that move something */
+        for (size_t i = 0, k = 0; i < n; k++)
+            if (moves_data(b, type, compute[k])) records[i++].compute = compute[k];
+    } else if (n + 1 == n_compute && !hm_is_send(type) && !moves_data(b, type, compute[0])) { /* the first receive, which moves nothing, is missing */
+        for (size_t i = 0; i < n; i++) records[i].compute = compute[i + 1];
+    } else { /* records are missing: a receive serves the first compute that starts after it, a send the last one that ended before it */
+        size_t k = 0;
+        for (size_t i = 0; i < n; i++) {
+            const struct hm_ref_op *op = &b->op[records[i].op];
+            size_t best = SIZE_MAX;
+            for (size_t j = k; j < n_compute; j++) {
+                if (!moves_data(b, type, compute[j])) continue;
+                const struct hm_ref_op *c = &b->op[compute[j]];
+                if (hm_is_send(type)) {
+                    if (c->end_s <= op->start_s + clock_slack_s) best = j;
+                } else if (c->start_s >= op->end_s - clock_slack_s) {
+                    best = j;
+                    break;
+                }
+            }
+            if (best == SIZE_MAX) continue;
+            records[i].compute = compute[best];
+            k = best + 1;
+        }
+    }
+    for (size_t i = 0; i < n; i++) records[i].real = records[i].compute != NONE && moves_data(b, type, records[i].compute);
+}
+
+/* A send waits for its compute; a compute waits for its receive, which is posted after the compute before it. */
+static void tie_to_computes(struct builder *b, const struct stage_ops *st, int type, const struct record *records, size_t n) {
+    int compute_type = type <= HM_FORWARD_RECV ? HM_FORWARD_COMPUTE : HM_BACKWARD_COMPUTE;
+    for (size_t i = 0; i < n; i++) {
+        int32_t compute = records[i].compute;
+        if (compute == NONE) continue;
+        if (hm_is_send(type)) {
+            wait_for(b, records[i].op, compute);
+            continue;
+        }
+        wait_for(b, compute, records[i].op);
+        for (size_t k = 1; k < st->n[compute_type]; k++)
+            if (st->of[compute_type][k] == compute) wait_for(b, records[i].op, st->of[compute_type][k - 1]);
+    }
+}
+
+struct link {
+    struct record *records;
+    size_t n, n_real, n_needed;
+};
+
+/* The compute on `stage` that works on the same microbatch as `compute`, `step` chunks further in the model. */
+static int32_t partner(const struct builder *b, size_t stage, int32_t compute, int step) {
+    const struct hm_ref_op *op = &b->op[compute];
+    const struct stage_ops *st = &b->stage[stage];
+    for (size_t k = 0; k < st->n[op->type]; k++) {
+        int32_t other = st->of[op->type][k];
+        if (b->op[other].mb == op->mb && chunk_of(b, other) == chunk_of(b, compute) + step) return other;
+    }
+    return NONE;
+}
+
+static int32_t record_of(const struct link *l, int32_t compute) {
+    for (size_t i = 0; i < l->n; i++)
+        if (l->records[i].compute == compute && l->records[i].real) return l->records[i].op;
+    return NONE;
+}
+
+/* Pairs the sends of one stage with the receives of the next: the k-th real one with the k-th real one if all are there, otherwise by
+ * microbatch and chunk; a transfer that lacks a record becomes a dependency between the two sides. */
+static void pair_link(struct builder *b, size_t stage, int send_type, const struct link *send, size_t peer_stage, const struct link *recv) {
+    if (send->n_real == recv->n_real && send->n_real == send->n_needed) {
+        for (size_t i = 0, k = 0; i < send->n; i++) {
+            if (!send->records[i].real) continue;
+            while (!recv->records[k].real) k++;
+            join(b, send->records[i].op, recv->records[k++].op);
+        }
+        return;
+    }
+    int compute_type = send_type == HM_FORWARD_SEND ? HM_FORWARD_COMPUTE : HM_BACKWARD_COMPUTE;
+    const struct stage_ops *st = &b->stage[stage];
+    for (size_t k = 0; k < st->n[compute_type]; k++) {
+        int32_t from = st->of[compute_type][k];
+        if (!moves_data(b, send_type, from)) continue;
+        int32_t to = partner(b, peer_stage, from, peer_direction(send_type));
+        int32_t sent = record_of(send, from), received = to == NONE ? NONE : record_of(recv, to);
+        if (sent != NONE && received != NONE)
+            join(b, sent, received);
+        else if (received != NONE)
+            wait_for(b, received, from);
+        else
+            wait_for(b, to, sent != NONE ? sent : from);
+    }
+}
+
+static int point_to_point(struct builder *b) {
+    int status = 0;
+    struct link *links = hm_alloc(b->stages * 4, sizeof *links);
+    if (!links) return -1;
+    for (size_t s = 0; s < b->stages && status == 0; s++)
+        for (int t = HM_FORWARD_SEND; t <= HM_BACKWARD_RECV && status == 0; t++) {
+            const struct stage_ops *st = &b->stage[s];
+            struct link *l = &links[s * 4 + (size_t)(t - HM_FORWARD_SEND)];
+            int32_t *live = hm_alloc(st->n[t], sizeof *live);
+            l->records = hm_alloc(st->n[t], sizeof *l->records);
+            if (!live || !l->records) {
+                status = -1;
+            } else {
+                l->n = live_records(b, st, t, live);
+                for (size_t i = 0; i < l->n; i++) l->records[i] = (struct record){live[i], NONE, false};
+                match_computes(b, st, t, l->records, l->n);
+                tie_to_computes(b, st, t, l->records, l->n);
+                for (size_t i = 0; i < l->n; i++) l->n_real += l->records[i].real;
+                int compute_type = t <= HM_FORWARD_RECV ? HM_FORWARD_COMPUTE : HM_BACKWARD_COMPUTE;
+                for (size_t k = 0; k < st->n[compute_type]; k++) l->n_needed += moves_data(b, t, st->of[compute_type][k]);
+            }
+            hm_free(live);
+        }
+    if (status == 0 && b->stages > 1)
+        for (size_t s = 0; s < b->stages; s++)
+            for (int t = HM_FORWARD_SEND; t <= HM_BACKWARD_SEND; t += 2) {
+                size_t peer = (s + b->stages + (peer_direction(t) > 0 ? 1 : b->stages - 1)) % b->stages;
+                pair_link(b, s, t, &links[s * 4 + (size_t)(t - HM_FORWARD_SEND)], peer, &links[peer * 4 + (size_t)(peer_type(t) - HM_FORWARD_SEND)]);
+            }
+    for (size_t k = 0; k < b->stages * 4; k++) hm_free(links[k].records);
+    hm_free(links);
+    return status;
+}
+
+/* ---- rules 2, 6, 7: data parallelism and the tail of the step ---------------------------------------------------------- */
+
+/* DP communication runs in one stream, in launch order. */
+static void order_dp_stream(struct builder *b, const struct stage_ops *st) {
+    size_t gathers = st->n[HM_PARAMS_ALL_GATHER], scatters = st->n[HM_GRADS_REDUCE_SCATTER];
+    int32_t *stream = hm_alloc(gathers + scatters, sizeof *stream);
+    if (!stream) {
+        b->e->failed = true;
+        return;
+    }
+    memcpy(stream, st->of[HM_PARAMS_ALL_GATHER], gathers * sizeof *stream);
+    memcpy(stream + gathers, st->of[HM_GRADS_REDUCE_SCATTER], scatters * sizeof *stream);
+    if (sort_by_start(b, stream, gathers + scatters)) chain(b, stream, gathers + scatters);
+    hm_free(stream);
+}
+
+/* The first forward of chunk mc by start; with mc < 0 (not recorded) the first of all. */
+static int32_t first_forward(const struct builder *b, const struct stage_ops *st, int32_t mc) {
+    for (size_t i = 0; i < st->n_compute; i++) {
+        const struct hm_ref_op *op = &b->op[st->compute[i]];
+        if (op->type == HM_FORWARD_COMPUTE && (mc < 0 || op->mc == mc)) return st->compute[i];
+    }
+    return NONE;
+}
+
+/* The backward of chunk mc that ends last. */
+static int32_t last_backward(const struct builder *b, const struct stage_ops *st, int32_t mc) {
+    int32_t last = NONE;
+    for (size_t i = 0; i < st->n_compute; i++) {
+        const struct hm_ref_op *op = &b->op[st->compute[i]];
+        if (op->type != HM_BACKWARD_COMPUTE || (mc >= 0 && op->mc != mc)) continue;
+        if (last == NONE || op->end_s > b->op[last].end_s) last = st->compute[i];
+    }
+    return last;
+}
+
+static bool chunk_comes_again(const struct builder *b, const int32_t *ops, size_t from, size_t to, int32_t mc) {
+    for (size_t k = from; k < to; k++)
+        if (b->op[ops[k]].mc == mc) return true;
+    return false;
+}
+
+/* The last all-gather of a chunk gates its first forward. */
+static void gate_forwards(struct builder *b, const struct stage_ops *st) {
+    const int32_t *gather = st->of[HM_PARAMS_ALL_GATHER];
+    size_t n = st->n[HM_PARAMS_ALL_GATHER];
+    for (size_t i = 0; i < n; i++)
+        if (!chunk_comes_again(b, gather, i + 1, n, b->op[gather[i]].mc)) wait_for(b, first_forward(b, st, b->op[gather[i]].mc), gather[i]);
+}
+
+/* Overlapped: the first reduce-scatter of a chunk waits for the chunk's last backward. */
+static void gate_reduce_scatters(struct builder *b, const struct stage_ops *st) {
+    const int32_t *scatter = st->of[HM_GRADS_REDUCE_SCATTER];
+    for (size_t i = 0; i < st->n[HM_GRADS_REDUCE_SCATTER]; i++)
+        if (!chunk_comes_again(b, scatter, 0, i, b->op[scatter[i]].mc)) wait_for(b, scatter[i], last_backward(b, st, b->op[scatter[i]].mc));
+}
+
+/* Appends all ops of a type to the chain that ends in *last. */
+static void append(struct builder *b, const struct stage_ops *st, int type, int32_t *last) {
+    for (size_t i = 0; i < st->n[type]; i++) {
+        wait_for(b, st->of[type][i], *last);
+        *last = st->of[type][i];
+    }
+}
+
+/* What follows a stage's last compute. */
+static void order_tail(struct builder *b, const struct stage_ops *st) {
+    int32_t last = NONE;
+    for (size_t i = 0; i < st->n_compute; i++)
+        if (last == NONE || b->op[st->compute[i]].end_s > b->op[last].end_s) last = st->compute[i];
+    append(b, st, HM_GC, &last);
+    bool overlapped = b->e->uses_dp && b->e->overlapped;
+    append(b, st, HM_LAYERNORM_ALL_REDUCE, &last);
+    append(b, st, HM_EMBEDDING_ALL_REDUCE, &last);
+    if (overlapped) {
+        append(b, st, HM_SEPARATE_ALL_REDUCE, &last);
+    } else {
+        if (b->e->uses_dp) append(b, st, HM_GRADS_REDUCE_SCATTER, &last);
+        append(b, st, HM_SEPARATE_ALL_REDUCE, &last);
+    }
+    append(b, st, HM_CLIP_MAIN_GRAD, &last);
+    append(b, st, HM_OPTIMIZER, &last);
+    size_t scatters = st->n[HM_GRADS_REDUCE_SCATTER];
+    if (overlapped && scatters) { /* the first op after gc also waits for the last reduce-scatter */
+        static const int tail[] = {HM_LAYERNORM_ALL_REDUCE, HM_EMBEDDING_ALL_REDUCE, HM_SEPARATE_ALL_REDUCE, HM_CLIP_MAIN_GRAD, HM_OPTIMIZER};
+        for (size_t k = 0; k < sizeof tail / sizeof tail[0]; k++)
+            if (st->n[tail[k]]) {
+                wait_for(b, st->of[tail[k]][0], st->of[HM_GRADS_REDUCE_SCATTER][scatters - 1]);
+                break;
+            }
+    }
+}
+
+static void make_groups(struct builder *b) {
+    const struct stage_ops *first = &b->stage[0], *last = &b->stage[b->stages - 1];
+    if (b->stages > 1)
+        for (size_t k = 0; k < first->n[HM_EMBEDDING_ALL_REDUCE] && k < last->n[HM_EMBEDDING_ALL_REDUCE]; k++)
+            join(b, first->of[HM_EMBEDDING_ALL_REDUCE][k], last->of[HM_EMBEDDING_ALL_REDUCE][k]);
+    int32_t clip[64] = {0}; /* [k]: the k-th clip's first member + 1 */
+    for (size_t s = 0; s < b->stages; s++) {
+        const struct stage_ops *st = &b->stage[s];
+        for (size_t k = 0; k < st->n[HM_CLIP_MAIN_GRAD]; k++) {
+            int32_t op = st->of[HM_CLIP_MAIN_GRAD][k];
+            b->e->across[op] = true;
+            if (k >= 64) continue;
+            if (clip[k])
+                join(b, op, clip[k] - 1);
+            else
+                clip[k] = op + 1;
+        }
+        if (!b->e->uses_dp) continue;
+        static const int dp_types[] = {HM_PARAMS_ALL_GATHER, HM_GRADS_REDUCE_SCATTER, HM_SEPARATE_ALL_REDUCE};
+        for (size_t t = 0; t < 3; t++)
+            for (size_t k = 0; k < st->n[dp_types[t]]; k++) b->e->across[st->of[dp_types[t]][k]] = true;
+    }
+}
+
+int hm_edges_build(struct hm_edges *e, const struct hm_ref_op *ops, size_t n, int64_t dp_size) {
+    struct builder b = {.e = e, .op = ops};
+    e->op = ops;
+    e->n = n;
+    e->group = hm_alloc(n, sizeof *e->group);
+    e->across = hm_alloc(n, sizeof *e->across);
+    int status = !e->group || !e->across || list_ops(&b) != 0 ? -1 : 0;
+    if (status == 0) {
+        e->uses_dp = dp_size > 1;
+        for (uint32_t i = 0; i < n; i++) {
+            e->group[i] = i;
+            e->overlapped |= ops[i].type == HM_SEPARATE_ALL_REDUCE;
+            /* one DP rank in the trace, yet DP communication: sequence-parallel ranks that metadata did not name */
+            e->uses_dp |= ops[i].type == HM_PARAMS_ALL_GATHER || ops[i].type == HM_GRADS_REDUCE_SCATTER;
+        }
+        status = point_to_point(&b);
+    }
+    for (size_t s = 0; s < b.stages && status == 0; s++) {
+        const struct stage_ops *st = &b.stage[s];
+        order_streams(&b, st);
+        if (e->uses_dp) {
+            order_dp_stream(&b, st);
+            gate_forwards(&b, st);
+            if (e->overlapped) gate_reduce_scatters(&b, st);
+        }
+        order_tail(&b, st);
+    }
+    if (status == 0) make_groups(&b);
+    free_lists(&b);
+    return e->failed ? -1 : status;
+}
+
+void hm_edges_free(struct hm_edges *e) {
+    hm_free(e->group);
+    hm_free(e->across);
+    hm_free(e->edge);
+    *e = (struct hm_edges){0};
+}

@@ -1,0 +1,69 @@
+/* program.h - a model compiled for the kernels: a small register machine, one code per round.
+ *
+ * A register holds the end of one op for eight steps. Registers are given out by liveness, so those of one lane stay in the first-level
+ * cache however long the step is: only ops that somebody still waits for occupy one. Ops that later rounds wait for are carried
+ * over: at a round's end they are copied out, at the next one's beginning they stand in registers 0, 1, ... */
+#ifndef HM_PROGRAM_H
+#define HM_PROGRAM_H
+
+#include "replay.h"
+
+/* Instructions are words: the opcode, the registers waited for, then the registers set. Durations are taken in slot order. */
+enum hm_opcode {
+    HM_OP_END,
+    HM_OP_RUN1_0, /* one member waiting for 0, 1, ... registers */
+    HM_OP_RUN1_1,
+    HM_OP_RUN1_2,
+    HM_OP_RUN1_3,
+    HM_OP_RUN1_4,
+    HM_OP_RUN2_2, /* a pair: the members' latest start is common */
+    HM_OP_RUN2_3,
+    HM_OP_RUN2_4,
+    HM_OP_RUN2_5,
+    HM_OP_RUN_N,     /* n registers waited for, m members: words n, m, registers ... */
+    HM_OP_LAUNCH,    /* across number, n, registers: this lane's launch joins the group's latest */
+    HM_OP_LAND,      /* across number, m, registers: the members end when the group has started and moved its data */
+    HM_OP_OPTIMIZER, /* a register: the end of an optimizer op */
+    HM_OPCODES
+};
+
+struct hm_round {
+    uint32_t *code;
+    size_t words, capacity;
+    uint32_t first_slot, n_slots;
+    uint32_t n_in;  /* carried values, in registers 0 .. n_in-1 */
+    uint32_t n_out; /* registers to copy out */
+    uint32_t *out;
+};
+
+struct hm_program {
+    size_t slots, across, rounds, registers, carried; /* the largest of any round */
+    struct hm_round *round;
+};
+
+/* What a kernel works on. A kernel runs one round of `U` lanes (1 or 2) at once. */
+struct hm_kernel_job {
+    const uint32_t *code;
+    double *regs;              /* [register][U][8] */
+    const double *duration[2]; /* per lane: at the round's first slot */
+    const double *fill[2];
+    const uint8_t *keep[2];
+    double *launched;     /* [across][8]: latest launch of any lane so far */
+    const double *landed; /* [across][8]: group starts */
+    double *optimizer;    /* [8] */
+    double *any;          /* [8] */
+};
+typedef void (*hm_kernel)(const struct hm_kernel_job *job);
+
+/* [two lanes][mixed: fill and keep are used][any is wanted] */
+struct hm_kernels {
+    const char *name;
+    hm_kernel run[2][2][2];
+};
+const struct hm_kernels *hm_kernels_best(void); /* for this processor */
+extern const struct hm_kernels hm_kernels_base;
+#ifdef HM_HAVE_X86_KERNELS
+extern const struct hm_kernels hm_kernels_avx2, hm_kernels_avx512;
+#endif
+
+#endif

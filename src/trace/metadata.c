@@ -1,0 +1,143 @@
+/* metadata.c - the job's layout: read from a YAML file, inferred from the trace, and held against each other. */
+#include "trace.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <yaml.h>
+
+struct field {
+    const char *key;
+    size_t offset;
+};
+
+static const struct field fields[] = {
+    {"dp_size", offsetof(struct hm_layout, dp)},   {"pp_size", offsetof(struct hm_layout, pp)},
+    {"tp_size", offsetof(struct hm_layout, tp)},   {"dsp_size", offsetof(struct hm_layout, dsp)},
+    {"vpp_size", offsetof(struct hm_layout, vpp)}, {"world_size", offsetof(struct hm_layout, world)},
+};
+
+static int64_t *field_of(struct hm_layout *layout, const char *key) {
+    for (size_t k = 0; k < sizeof fields / sizeof fields[0]; k++)
+        if (strcmp(fields[k].key, key) == 0) return (int64_t *)((char *)layout + fields[k].offset);
+    return NULL;
+}
+
+static int take_pair(struct hm_layout *layout, const char *path, const char *key, const char *value, size_t line, struct hm_error *err) {
+    if (strcmp(key, "trial_name") == 0 || strcmp(key, "name") == 0) {
+        (void)snprintf(layout->name, sizeof layout->name, "%s", value);
+        return 0;
+    }
+    int64_t *field = field_of(layout, key);
+    if (!field) return 0; /* other keys are other tools' business */
+    char *end;
+    errno = 0;
+    long long n = strtoll(value, &end, 10);
+    if (errno || end == value || *end || n <= 0 || n > 100000000)
+        return hm_fail(err, HM_ERR_INPUT, "%s: line %zu: %s is '%s'; it must be a positive whole number", path, line, key, value);
+    *field = n;
+    return 0;
+}
+
+/* Metadata is one flat mapping; anything deeper is passed over. */
+static int parse(yaml_parser_t *parser, struct hm_layout *layout, const char *path, struct hm_error *err) {
+    int depth = 0, status = 0;
+    bool done = false, mapping = false;
+    char key[64] = "";
+    while (!done && status == 0) {
+        yaml_event_t event;
+        if (!yaml_parser_parse(parser, &event))
+            return hm_fail(err, HM_ERR_INPUT, "%s: line %zu: not YAML: %s; repair the file", path, parser->problem_mark.line + 1,
+                           parser->problem ? parser->problem : "cannot be parsed");
+        switch (event.type) {
+        case YAML_MAPPING_START_EVENT:
+            if (depth == 0) mapping = true;
+            depth++;
+            break;
+        case YAML_SEQUENCE_START_EVENT: depth++; break;
+        case YAML_MAPPING_END_EVENT:
+        case YAML_SEQUENCE_END_EVENT:
+            depth--;
+            key[0] = 0;
+            break;
+        case YAML_SCALAR_EVENT: {
+            const char *text = (const char *)event.data.scalar.value;
+            if (depth != 1) break;
+            if (!key[0]) {
+                (void)snprintf(key, sizeof key, "%s", text[0] ? text : " ");
+            } else {
+                status = take_pair(layout, path, key, text, event.start_mark.line + 1, err);
+                key[0] = 0;
+            }
+            break;
+        }
+        case YAML_STREAM_END_EVENT: done = true; break;
+        default: break;
+        }
+        yaml_event_delete(&event);
+    }
+    if (status == 0 && !mapping)
+        return hm_fail(err, HM_ERR_INPUT, "%s: holds no 'key: value' lines; a metadata file names dp_size, pp_size, tp_size, ...", path);
+    return status;
+}
+
+int hm_metadata_read(const char *path, struct hm_layout *layout, struct hm_error *err) {
+    FILE *file = fopen(path, "rb");
+    struct stat st;
+    if (!file) return hm_fail(err, HM_ERR_IO, "%s: %s; check the name and the permissions", path, strerror(errno));
+    int status;
+    yaml_parser_t parser;
+    if (fstat(fileno(file), &st) == 0 && S_ISDIR(st.st_mode)) {
+        status = hm_fail(err, HM_ERR_IO, "%s: is a directory; give a YAML file", path);
+    } else if (!yaml_parser_initialize(&parser)) {
+        status = hm_fail_memory(err);
+    } else {
+        yaml_parser_set_input_file(&parser, file);
+        status = parse(&parser, layout, path, err);
+        yaml_parser_delete(&parser);
+    }
+    fclose(file);
+    if (status == 0 && layout->world && layout->dp && layout->pp && layout->tp) {
+        int64_t product = layout->dp * layout->pp * layout->tp * (layout->dsp ? layout->dsp : 1);
+        if (product != layout->world)
+            status = hm_fail(err, HM_ERR_INPUT, "%s: world_size %" PRId64 " is not dp_size x pp_size x tp_size x dsp_size = %" PRId64 "; correct one of them",
+                             path, layout->world, product);
+    }
+    return status;
+}
+
+static int contradiction(const char *path, const char *meta_path, const char *key, int64_t says, int64_t seen, struct hm_error *err) {
+    return hm_fail(err, HM_ERR_INPUT, "%s: %s says %s %" PRId64 ", but the trace shows %" PRId64 "; give the metadata of this trace, or none", path,
+                   meta_path, key, says, seen);
+}
+
+/* Metadata names more DP ranks than have rows. If the rank numbers fit that size, the last replicas are missing from the trace (a hole);
+ * if not, the metadata belongs to another job. seen->world is the highest rank number + 1. */
+static bool missing_last_replicas(const struct hm_layout *layout, const struct hm_layout *seen) {
+    if (layout->dp <= seen->dp || seen->pp < 2 || seen->world < 2) return false;
+    int64_t steps = (seen->pp - 1) * layout->dp + seen->dp - 1, stride = (layout->tp ? layout->tp : 1) * (layout->dsp ? layout->dsp : 1);
+    return seen->world - 1 == steps * stride;
+}
+
+int hm_layout_settle(struct hm_layout *layout, const struct hm_layout *seen, const char *path, const char *meta_path, struct hm_error *err) {
+    struct {
+        const char *key;
+        int64_t *says, seen;
+    } known[] = {{"dp_size", &layout->dp, seen->dp}, {"pp_size", &layout->pp, seen->pp}, {"vpp_size", &layout->vpp, seen->vpp}};
+    if (missing_last_replicas(layout, seen)) known[0].seen = layout->dp;
+    for (size_t k = 0; k < sizeof known / sizeof known[0]; k++) {
+        if (*known[k].says && *known[k].says != known[k].seen) return contradiction(path, meta_path, known[k].key, *known[k].says, known[k].seen, err);
+        *known[k].says = known[k].seen;
+    }
+    /* The trace stores one rank of each TP (and sequence-parallel) group: rank numbers advance by tp * dsp from worker to worker. */
+    int64_t says_stride = layout->tp && layout->dsp ? layout->tp * layout->dsp : 0;
+    if (says_stride && seen->tp && layout->dp == seen->dp && says_stride != seen->tp) return contradiction(path, meta_path, "tp_size x dsp_size", says_stride, seen->tp, err);
+    int64_t stride = says_stride ? says_stride : seen->tp ? seen->tp : 1;
+    if (!layout->tp) layout->tp = layout->dsp && stride % layout->dsp == 0 ? stride / layout->dsp : stride;
+    if (!layout->dsp) layout->dsp = stride % layout->tp == 0 ? stride / layout->tp : 1;
+    if (!layout->world) layout->world = layout->dp * layout->pp * layout->tp * layout->dsp;
+    return 0;
+}

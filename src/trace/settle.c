@@ -1,0 +1,523 @@
+/* settle.c - from rows to a complete grid.
+ *
+ * A replay needs every op of every kept replica in every kept step. The grid's cells (replica, step) are summed up in one pass: each
+ * row adds a hash of its (stage, type, seq) to its cell, so two cells with the same sum hold the same op set, whatever the row order.
+ * The sum that most cells share is the reference. Cells that differ are looked at row by row: exact duplicates go, numbering with gaps
+ * is closed; what is still different makes its cell unusable. Then replicas or steps are given up, those with most unusable cells
+ * first, until every remaining cell is usable. Most traces are complete and cost the first pass only. */
+#include "trace.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct cell {
+    uint64_t sum;   /* of the hashes of its ops */
+    uint32_t count; /* rows */
+    uint32_t bad;   /* not usable */
+};
+
+struct settle {
+    struct hm_recording *r;
+    const struct hm_step_table *table;
+    int threads;
+    int64_t *number;       /* [s] step number, ascending: all steps seen */
+    uint32_t *step_of;     /* [interned slot] -> s */
+    size_t steps, lanes;   /* lanes: highest DP rank + 1 */
+    struct cell *cells;    /* [s * lanes + dp] */
+    uint64_t reference_sum;
+    struct hm_row *sorted; /* rows of cells under repair, sorted by key */
+    size_t n_sorted;
+    uint32_t *expected; /* op of each reference row, ascending (hm_key_op) */
+    size_t n_expected;
+};
+
+static uint64_t mix(uint64_t x) { /* splitmix64's finaliser */
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+    return x ^ (x >> 31);
+}
+
+static struct cell *cell_of(const struct settle *s, uint64_t key) {
+    return &s->cells[(size_t)s->step_of[hm_key_step(key)] * s->lanes + hm_key_dp(key)];
+}
+
+/* ---- steps and lanes seen --------------------------------------------------------------------------------------------- */
+
+struct numbered {
+    int64_t number;
+    uint32_t slot;
+};
+
+static int by_number(const void *a, const void *b) {
+    int64_t x = ((const struct numbered *)a)->number, y = ((const struct numbered *)b)->number;
+    return (x > y) - (x < y);
+}
+
+static int list_steps(struct settle *s, struct hm_error *err) {
+    size_t n = s->table->count, k = 0;
+    struct numbered *list = hm_alloc(n, sizeof *list);
+    s->number = hm_alloc(n, sizeof *s->number);
+    s->step_of = hm_alloc(HM_STEP_TABLE, sizeof *s->step_of);
+    if (!list || !s->number || !s->step_of) {
+        hm_free(list);
+        return hm_fail_memory(err);
+    }
+    for (uint32_t slot = 0; slot < HM_STEP_TABLE && k < n; slot++)
+        if (s->table->number[slot]) list[k++] = (struct numbered){(int64_t)(s->table->number[slot] - 1), slot};
+    qsort(list, k, sizeof *list, by_number);
+    for (size_t i = 0; i < k; i++) {
+        s->number[i] = list[i].number;
+        s->step_of[list[i].slot] = (uint32_t)i;
+    }
+    s->steps = k;
+    hm_free(list);
+    return 0;
+}
+
+/* ---- the census -------------------------------------------------------------------------------------------------------- */
+
+struct census {
+    struct settle *s;
+    struct cell **per_thread; /* [thread]: cells of its own, added up at the end */
+    uint32_t *max_dp;
+};
+
+static void find_max_dp(void *context, size_t block, int thread) {
+    struct census *c = context;
+    const struct hm_rows *rows = &c->s->r->rows;
+    size_t begin = block * HM_BLOCK_ROWS, end = begin + HM_BLOCK_ROWS < rows->count ? begin + HM_BLOCK_ROWS : rows->count;
+    const struct hm_row *row = rows->block[block];
+    uint32_t most = c->max_dp[thread];
+    for (size_t i = 0; i < end - begin; i++)
+        if (row[i].key != HM_KEY_DEAD && hm_key_dp(row[i].key) > most) most = hm_key_dp(row[i].key);
+    c->max_dp[thread] = most;
+}
+
+static void count_block(void *context, size_t block, int thread) {
+    struct census *c = context;
+    const struct settle *s = c->s;
+    const struct hm_rows *rows = &s->r->rows;
+    struct cell *cells = c->per_thread[thread];
+    size_t begin = block * HM_BLOCK_ROWS, end = begin + HM_BLOCK_ROWS < rows->count ? begin + HM_BLOCK_ROWS : rows->count;
+    const struct hm_row *row = rows->block[block];
+    for (size_t i = 0; i < end - begin; i++) {
+        uint64_t key = row[i].key;
+        if (key == HM_KEY_DEAD) continue;
+        struct cell *cell = &cells[(size_t)s->step_of[hm_key_step(key)] * s->lanes + hm_key_dp(key)];
+        cell->sum += mix(hm_key_op(key) + 1);
+        cell->count++;
+    }
+}
+
+static int take_census(struct settle *s, struct hm_error *err) {
+    size_t blocks = (s->r->rows.count + HM_BLOCK_ROWS - 1) / HM_BLOCK_ROWS, cells;
+    int threads = hm_thread_count(s->threads, blocks);
+    struct cell *per_thread[256] = {0};
+    uint32_t max_dp[256] = {0};
+    struct census c = {.s = s, .per_thread = per_thread, .max_dp = max_dp};
+    hm_parallel(blocks, threads, find_max_dp, &c);
+    for (int t = 0; t < threads; t++)
+        if (max_dp[t] + 1 > s->lanes) s->lanes = max_dp[t] + 1;
+    if (!hm_mul(s->steps, s->lanes, &cells) || cells > 4 * s->r->rows.count + ((size_t)1 << 22))
+        return hm_fail(err, HM_ERR_INPUT, "%s: %zu rows are too few for %zu DP ranks and %zu steps; check dp_rank and step", s->r->path,
+                       (size_t)s->r->rows.count, s->lanes, s->steps);
+    if (cells * sizeof(struct cell) > ((size_t)64 << 20)) threads = 1;
+    bool good = true;
+    for (int t = 0; t < threads; t++) good = (per_thread[t] = hm_alloc(cells, sizeof(struct cell))) != NULL && good;
+    if (good) {
+        hm_parallel(blocks, threads, count_block, &c);
+        for (int t = 1; t < threads; t++)
+            for (size_t i = 0; i < cells; i++) {
+                per_thread[0][i].sum += per_thread[t][i].sum;
+                per_thread[0][i].count += per_thread[t][i].count;
+            }
+    }
+    s->cells = per_thread[0];
+    for (int t = 1; t < threads; t++) hm_free(per_thread[t]);
+    return good ? 0 : hm_fail_memory(err);
+}
+
+/* ---- the reference op set ---------------------------------------------------------------------------------------------- */
+
+static int by_sum(const void *a, const void *b) {
+    const struct cell *x = a, *y = b;
+    return x->sum != y->sum ? (x->sum > y->sum) - (x->sum < y->sum) : (x->count > y->count) - (x->count < y->count);
+}
+
+/* The sum most cells share; among equals the one with more rows: records get lost more often than invented. */
+static int choose_reference(struct settle *s, struct hm_error *err) {
+    size_t n = s->steps * s->lanes, best = 0, best_rows = 0;
+    struct cell *copy = hm_alloc(n, sizeof *copy);
+    if (!copy) return hm_fail_memory(err);
+    memcpy(copy, s->cells, n * sizeof *copy);
+    qsort(copy, n, sizeof *copy, by_sum);
+    for (size_t i = 0, j; i < n; i = j) {
+        for (j = i + 1; j < n && copy[j].sum == copy[i].sum && copy[j].count == copy[i].count;) j++;
+        if (copy[i].count > 0 && (j - i > best || (j - i == best && copy[i].count > best_rows))) {
+            best = j - i;
+            best_rows = copy[i].count;
+            s->reference_sum = copy[i].sum;
+        }
+    }
+    hm_free(copy);
+    if (best == 0) return hm_fail(err, HM_ERR_INPUT, "%s: holds no row of a known op type; is it a training trace?", s->r->path);
+    return 0;
+}
+
+static int by_key(const void *a, const void *b) {
+    const struct hm_row *x = a, *y = b;
+    if (x->key != y->key) return (x->key > y->key) - (x->key < y->key);
+    if (x->start_s != y->start_s) return (x->start_s > y->start_s) - (x->start_s < y->start_s);
+    return (x->duration_s > y->duration_s) - (x->duration_s < y->duration_s);
+}
+
+/* Copies the rows of all cells marked bad (or of one cell, if only != NULL) into s->sorted. */
+static int gather(struct settle *s, const struct cell *only, struct hm_error *err) {
+    size_t n = 0, k = 0;
+    for (size_t i = 0; i < s->steps * s->lanes; i++)
+        if (only ? &s->cells[i] == only : s->cells[i].bad != 0) n += s->cells[i].count;
+    hm_free(s->sorted);
+    s->sorted = hm_alloc(n, sizeof *s->sorted);
+    s->n_sorted = n;
+    if (!s->sorted) return hm_fail_memory(err);
+    for (size_t i = 0; i < s->r->rows.count; i++) {
+        const struct hm_row *row = hm_rows_at(&s->r->rows, i);
+        if (row->key == HM_KEY_DEAD) continue;
+        const struct cell *cell = cell_of(s, row->key);
+        if (only ? cell == only : cell->bad != 0) s->sorted[k++] = *row;
+    }
+    qsort(s->sorted, n, sizeof *s->sorted, by_key);
+    return 0;
+}
+
+static bool same_row(const struct hm_row *a, const struct hm_row *b) {
+    return a->key == b->key && a->start_s == b->start_s && a->duration_s == b->duration_s;
+}
+
+/* Lists the ops of the first cell with the reference sum. If even that one repeats rows (a file written twice), every cell is put
+ * under repair. */
+static int list_expected(struct settle *s, struct hm_error *err) {
+    struct cell *found = NULL;
+    for (size_t i = 0; i < s->steps * s->lanes && !found; i++)
+        if (s->cells[i].count && s->cells[i].sum == s->reference_sum) found = &s->cells[i];
+    if (gather(s, found, err) != 0) return -1;
+    s->expected = hm_alloc(s->n_sorted, sizeof *s->expected);
+    if (!s->expected) return hm_fail_memory(err);
+    bool repeats = false;
+    s->n_expected = 0;
+    s->reference_sum = 0;
+    for (size_t i = 0; i < s->n_sorted; i++) {
+        uint32_t op = hm_key_op(s->sorted[i].key);
+        if (s->n_expected && s->expected[s->n_expected - 1] == op) {
+            repeats = true;
+            continue;
+        }
+        s->expected[s->n_expected++] = op;
+        s->reference_sum += mix((uint64_t)op + 1);
+    }
+    for (size_t i = 0; i < s->steps * s->lanes; i++)
+        s->cells[i].bad = repeats || s->cells[i].sum != s->reference_sum || s->cells[i].count != s->n_expected;
+    return 0;
+}
+
+/* ---- repair ------------------------------------------------------------------------------------------------------------ */
+
+static uint32_t stage_and_type(uint64_t key) {
+    return hm_key_op(key) >> HM_SEQ_BITS;
+}
+
+/* Drops exact duplicates among the sorted rows. */
+static size_t drop_duplicates(struct settle *s) {
+    size_t kept = 0, dropped = 0;
+    for (size_t i = 0; i < s->n_sorted; i++) {
+        if (kept && same_row(&s->sorted[kept - 1], &s->sorted[i]))
+            dropped++;
+        else
+            s->sorted[kept++] = s->sorted[i];
+    }
+    s->n_sorted = kept;
+    return dropped;
+}
+
+/* Whether rows[0..n-1] of one cell are the expected ops up to numbering; if so, numbers them as expected. */
+static bool fits(const struct settle *s, struct hm_row *rows, size_t n, bool *renumbered) {
+    if (n != s->n_expected) return false;
+    for (size_t i = 0; i < n; i++)
+        if (stage_and_type(rows[i].key) != s->expected[i] >> HM_SEQ_BITS) return false;
+    for (size_t i = 0; i < n; i++) {
+        uint64_t key = (rows[i].key & ~(((uint64_t)1 << (HM_STAGE_BITS + HM_TYPE_BITS + HM_SEQ_BITS)) - 1)) | s->expected[i];
+        if (key != rows[i].key) *renumbered = true;
+        rows[i].key = key;
+    }
+    return true;
+}
+
+/* Says in which op a cell first differs from the expected set. */
+static void describe_difference(const struct settle *s, const struct hm_row *rows, size_t n, char *text, size_t size) {
+    size_t i = 0, j = 0;
+    while (i < n && j < s->n_expected && stage_and_type(rows[i].key) == s->expected[j] >> HM_SEQ_BITS) i++, j++;
+    uint32_t got = i < n ? stage_and_type(rows[i].key) : UINT32_MAX, want = j < s->n_expected ? s->expected[j] >> HM_SEQ_BITS : UINT32_MAX;
+    uint32_t which = got < want ? got : want; /* both lists ascend: the smaller one is missing on the other side */
+    size_t have = 0, need = 0;
+    for (i = 0; i < n; i++) have += stage_and_type(rows[i].key) == which;
+    for (j = 0; j < s->n_expected; j++) need += s->expected[j] >> HM_SEQ_BITS == which;
+    uint32_t type = which & ((1 << HM_TYPE_BITS) - 1);
+    (void)snprintf(text, size, "stage %u has %zu of %zu %s", which >> HM_TYPE_BITS, have, need, type < HM_OP_TYPES ? hm_op_types[type].name : "ops");
+}
+
+struct repair {
+    size_t renumbered_cells;
+    char *why; /* [cell][80] only for cells still bad */
+};
+
+/* Puts repaired cells back: their old rows die, the repaired ones take their places. */
+static void put_back(struct settle *s) {
+    size_t next = 0;
+    for (size_t i = 0; i < s->r->rows.count; i++) {
+        struct hm_row *row = hm_rows_at(&s->r->rows, i);
+        if (row->key == HM_KEY_DEAD || cell_of(s, row->key)->bad == 0) continue;
+        if (next < s->n_sorted)
+            *row = s->sorted[next++];
+        else
+            row->key = HM_KEY_DEAD;
+    }
+}
+
+enum { WHY = 96 };
+
+static int repair_cells(struct settle *s, char **why, struct hm_error *err) {
+    if (gather(s, NULL, err) != 0) return -1;
+    size_t duplicates = drop_duplicates(s), renumbered = 0, cells = s->steps * s->lanes;
+    bool *mended = hm_alloc(cells, sizeof *mended);
+    *why = hm_alloc(cells, WHY);
+    if (!mended || !*why) {
+        hm_free(mended);
+        return hm_fail_memory(err);
+    }
+    /* Sorted by interned step, DP rank, stage, ...: one cell's rows stand together. */
+    for (size_t i = 0, j; i < s->n_sorted; i = j) {
+        struct cell *cell = cell_of(s, s->sorted[i].key);
+        for (j = i + 1; j < s->n_sorted && cell_of(s, s->sorted[j].key) == cell;) j++;
+        bool numbered = false;
+        size_t index = (size_t)(cell - s->cells);
+        mended[index] = fits(s, s->sorted + i, j - i, &numbered);
+        renumbered += numbered;
+        if (!mended[index]) describe_difference(s, s->sorted + i, j - i, *why + index * WHY, WHY);
+    }
+    put_back(s);
+    for (size_t i = 0; i < cells; i++)
+        if (mended[i]) s->cells[i].bad = 0;
+    hm_free(mended);
+    if (duplicates && hm_drop(s->r, "rows", duplicates, "written twice: same op, same times") != 0) return hm_fail_memory(err);
+    if (renumbered && hm_drop(s->r, "numberings", renumbered, "seq_id of a replica's step had gaps; its ops were numbered in their order") != 0)
+        return hm_fail_memory(err);
+    return 0;
+}
+
+/* ---- the choice -------------------------------------------------------------------------------------------------------- */
+
+struct grid {
+    bool *step_out, *lane_out;
+    size_t *step_bad, *lane_bad; /* bad cells among what is still in */
+    size_t steps_in, lanes_in;
+};
+
+static void take_out(const struct settle *s, struct grid *g, bool step, size_t which) {
+    if (step) {
+        g->step_out[which] = true;
+        g->steps_in--;
+        for (size_t l = 0; l < s->lanes; l++) g->lane_bad[l] -= s->cells[which * s->lanes + l].bad;
+    } else {
+        g->lane_out[which] = true;
+        g->lanes_in--;
+        for (size_t t = 0; t < s->steps; t++) g->step_bad[t] -= s->cells[t * s->lanes + which].bad;
+    }
+}
+
+/* Greedy: the row or column of the grid with the largest share of bad cells goes first. Ties give up a step: steps are many. */
+static void choose(const struct settle *s, struct grid *g) {
+    g->steps_in = s->steps;
+    g->lanes_in = s->lanes;
+    for (size_t t = 0; t < s->steps; t++)
+        for (size_t l = 0; l < s->lanes; l++)
+            if (s->cells[t * s->lanes + l].bad) g->step_bad[t]++, g->lane_bad[l]++;
+    for (;;) {
+        size_t step = SIZE_MAX, lane = SIZE_MAX;
+        for (size_t t = 0; t < s->steps; t++)
+            if (!g->step_out[t] && g->step_bad[t] && (step == SIZE_MAX || g->step_bad[t] > g->step_bad[step])) step = t;
+        for (size_t l = 0; l < s->lanes; l++)
+            if (!g->lane_out[l] && g->lane_bad[l] && (lane == SIZE_MAX || g->lane_bad[l] > g->lane_bad[lane])) lane = l;
+        if (step == SIZE_MAX || lane == SIZE_MAX) return;
+        bool give_step = g->step_bad[step] * g->steps_in >= g->lane_bad[lane] * g->lanes_in;
+        take_out(s, g, give_step, give_step ? step : lane);
+    }
+}
+
+enum { NAMED = 12 }; /* so many left-out steps or ranks are named one by one, the rest is counted */
+
+static int report_choice(const struct settle *s, const struct grid *g, const char *why, struct hm_error *err) {
+    size_t named = 0, rest = 0;
+    for (size_t l = 0; l < s->lanes; l++) {
+        if (!g->lane_out[l]) continue;
+        size_t t = 0;
+        while (t + 1 < s->steps && !s->cells[t * s->lanes + l].bad) t++;
+        const struct cell *cell = &s->cells[t * s->lanes + l];
+        const char *reason = cell->count && why ? why + (size_t)(cell - s->cells) * WHY : "";
+        if (named++ >= NAMED)
+            rest++;
+        else if (hm_drop(s->r, "dp ranks", 1, cell->count ? "dp rank %zu: in step %" PRId64 " %s" : "dp rank %zu has no rows (first in step %" PRId64 ")%s", l,
+                         s->number[t], cell->count ? reason : "") != 0)
+            return hm_fail_memory(err);
+    }
+    if (rest && hm_drop(s->r, "dp ranks", rest, "further DP ranks that are incomplete") != 0) return hm_fail_memory(err);
+    named = rest = 0;
+    for (size_t t = 0; t < s->steps; t++) {
+        if (!g->step_out[t]) continue;
+        size_t l = 0;
+        while (l + 1 < s->lanes && (g->lane_out[l] || !s->cells[t * s->lanes + l].bad)) l++;
+        const struct cell *cell = &s->cells[t * s->lanes + l];
+        const char *reason = cell->count && why ? why + (size_t)(cell - s->cells) * WHY : "has no rows";
+        if (named++ >= NAMED)
+            rest++;
+        else if (hm_drop(s->r, "steps", 1, "step %" PRId64 ": dp rank %zu, %s", s->number[t], l, reason) != 0)
+            return hm_fail_memory(err);
+    }
+    if (rest && hm_drop(s->r, "steps", rest, "further steps that are incomplete") != 0) return hm_fail_memory(err);
+    return 0;
+}
+
+static int keep(struct settle *s, const struct grid *g, struct hm_error *err) {
+    struct hm_recording *r = s->r;
+    if (g->steps_in == 0 || g->lanes_in == 0)
+        return hm_fail(err, HM_ERR_INPUT, "%s: no step is complete on any set of replicas: %s; record whole steps", r->path,
+                       r->n_dropped ? r->dropped[r->n_dropped - 1].why : "ops are missing everywhere");
+    r->steps = hm_alloc(g->steps_in, sizeof *r->steps);
+    r->lanes = hm_alloc(g->lanes_in, sizeof *r->lanes);
+    r->step_index = hm_alloc(HM_STEP_TABLE, sizeof *r->step_index);
+    r->lane_index = hm_alloc(s->lanes, sizeof *r->lane_index);
+    if (!r->steps || !r->lanes || !r->step_index || !r->lane_index) return hm_fail_memory(err);
+    for (size_t l = 0; l < s->lanes; l++) {
+        r->lane_index[l] = g->lane_out[l] ? UINT32_MAX : (uint32_t)r->n_lanes;
+        if (!g->lane_out[l]) r->lanes[r->n_lanes++] = (uint32_t)l;
+    }
+    for (size_t t = 0; t < s->steps; t++)
+        if (!g->step_out[t]) r->steps[r->n_steps++] = s->number[t];
+    size_t kept = 0;
+    uint32_t *new_index = hm_alloc(s->steps, sizeof *new_index);
+    if (!new_index) return hm_fail_memory(err);
+    for (size_t t = 0; t < s->steps; t++) new_index[t] = g->step_out[t] ? UINT32_MAX : (uint32_t)kept++;
+    for (uint32_t slot = 0; slot < HM_STEP_TABLE; slot++) r->step_index[slot] = s->table->number[slot] ? new_index[s->step_of[slot]] : UINT32_MAX;
+    hm_free(new_index);
+    return 0;
+}
+
+static int choose_and_report(struct settle *s, const char *why, struct hm_error *err) {
+    struct grid g = {0};
+    g.step_out = hm_alloc(s->steps, sizeof(bool));
+    g.lane_out = hm_alloc(s->lanes, sizeof(bool));
+    g.step_bad = hm_alloc(s->steps, sizeof(size_t));
+    g.lane_bad = hm_alloc(s->lanes, sizeof(size_t));
+    int status = -1;
+    if (!g.step_out || !g.lane_out || !g.step_bad || !g.lane_bad) {
+        hm_fail_memory(err);
+    } else {
+        choose(s, &g);
+        status = report_choice(s, &g, why, err);
+        if (status == 0) status = keep(s, &g, err);
+    }
+    hm_free(g.step_out);
+    hm_free(g.lane_out);
+    hm_free(g.step_bad);
+    hm_free(g.lane_bad);
+    return status;
+}
+
+/* ---- the reference cell ------------------------------------------------------------------------------------------------ */
+
+static int by_side_key(const void *a, const void *b) {
+    uint64_t x = ((const struct hm_side_row *)a)->key, y = ((const struct hm_side_row *)b)->key;
+    return (x > y) - (x < y);
+}
+
+/* The model is built from the first kept replica in the first kept step, as the artefact does (DP rank 0, first step). */
+static int read_reference(struct settle *s, struct hm_table *t, struct hm_error *err) {
+    struct hm_recording *r = s->r;
+    uint32_t slot = 0, dp = r->lanes[0];
+    while (r->step_index[slot] != 0) slot++;
+    struct cell *cell = cell_of(s, hm_key(slot, dp, 0, 0, 0));
+    if (gather(s, cell, err) != 0) return -1;
+    bool have = true;
+    for (int attempt = 0; attempt < 2; attempt++) {
+        qsort(r->side, r->sides, sizeof *r->side, by_side_key);
+        size_t k = 0;
+        have = true;
+        r->n_ref = 0;
+        hm_free(r->ref);
+        r->ref = hm_alloc(s->n_sorted, sizeof *r->ref);
+        if (!r->ref) return hm_fail_memory(err);
+        for (size_t i = 0; i < s->n_sorted; i++) {
+            const struct hm_row *row = &s->sorted[i];
+            if (row->key == HM_KEY_DEAD) continue;
+            /* A renumbered cell's side rows carry the old numbers: match them by order within (stage, type). */
+            while (k < r->sides && hm_key_step(r->side[k].key) * (uint64_t)HM_MAX_DP + hm_key_dp(r->side[k].key) != slot * (uint64_t)HM_MAX_DP + dp) k++;
+            while (k < r->sides && r->side[k].key != row->key && stage_and_type(r->side[k].key) < stage_and_type(row->key)) k++;
+            if (k >= r->sides || stage_and_type(r->side[k].key) != stage_and_type(row->key)) {
+                have = false;
+                break;
+            }
+            uint64_t used = r->side[k].key;
+            r->ref[r->n_ref++] = (struct hm_ref_op){hm_key_stage(row->key), hm_key_type(row->key), hm_key_seq(row->key), r->side[k].mc,
+                                                    r->side[k].mb,          r->side[k].gmc,        row->start_s,         row->start_s + row->duration_s};
+            while (k < r->sides && r->side[k].key == used) k++; /* duplicates */
+        }
+        if (have || attempt == 1 || !t) break;
+        if (hm_table_read_cell(t, r, (struct hm_step_table *)s->table, r->steps[0], dp, err) != 0) return -1;
+    }
+    if (!have) return hm_fail(err, HM_ERR_INPUT, "%s: changed while it was read; analyse a finished file", r->path);
+    return 0;
+}
+
+/* ---- step starts ------------------------------------------------------------------------------------------------------- */
+
+static int find_step_starts(struct settle *s, struct hm_error *err) {
+    struct hm_recording *r = s->r;
+    r->step_start_s = hm_alloc(r->n_steps, sizeof *r->step_start_s);
+    if (!r->step_start_s) return hm_fail_memory(err);
+    for (size_t t = 0; t < r->n_steps; t++) r->step_start_s[t] = INFINITY;
+    for (size_t b = 0; b * HM_BLOCK_ROWS < r->rows.count; b++) {
+        size_t n = r->rows.count - b * HM_BLOCK_ROWS;
+        const struct hm_row *row = r->rows.block[b];
+        for (size_t i = 0; i < (n < HM_BLOCK_ROWS ? n : HM_BLOCK_ROWS); i++) {
+            if (row[i].key == HM_KEY_DEAD) continue;
+            uint32_t t = r->step_index[hm_key_step(row[i].key)];
+            if (t == UINT32_MAX || r->lane_index[hm_key_dp(row[i].key)] == UINT32_MAX) continue;
+            if (row[i].start_s < r->step_start_s[t]) r->step_start_s[t] = row[i].start_s;
+        }
+    }
+    return 0;
+}
+
+int hm_recording_settle(struct hm_recording *r, struct hm_step_table *steps, struct hm_table *t, int threads, struct hm_error *err) {
+    struct settle s = {.r = r, .table = steps, .threads = threads};
+    char *why = NULL;
+    int status = -1;
+    if (steps->count == 0) {
+        hm_fail(err, HM_ERR_INPUT, "%s: holds no row of a known op type; is it a training trace?", r->path);
+    } else if (list_steps(&s, err) == 0 && take_census(&s, err) == 0 && choose_reference(&s, err) == 0 && list_expected(&s, err) == 0) {
+        bool any_bad = false;
+        for (size_t i = 0; i < s.steps * s.lanes && !any_bad; i++) any_bad = s.cells[i].bad;
+        if ((!any_bad || repair_cells(&s, &why, err) == 0) && choose_and_report(&s, why, err) == 0 && find_step_starts(&s, err) == 0)
+            status = read_reference(&s, t, err);
+        r->layout.dp = (int64_t)s.lanes;
+    }
+    hm_free(why);
+    hm_free(s.number);
+    hm_free(s.step_of);
+    hm_free(s.cells);
+    hm_free(s.sorted);
+    hm_free(s.expected);
+    return status;
+}

@@ -1,0 +1,147 @@
+/* trace.h - what happened: a recording as rows, checked and laid out as a complete grid of replicas and steps.
+ *
+ * A reader (one file a format) hands rows to hm_rows_add, from several threads at once. hm_recording_settle then looks at the
+ * cells of the grid (one cell: all ops of one replica, a DP rank, in one step), finds the op set most cells agree on, repairs what
+ * it can (exact duplicates, numbering), and chooses the replicas and steps to keep so that every kept cell is complete. What is
+ * left out is counted and named in `dropped`. After that the rest of the house trusts the rows. */
+#ifndef HM_TRACE_H
+#define HM_TRACE_H
+
+#include "base/base.h"
+#include "op_types.h"
+
+/* One recorded op. The key packs where it belongs; fields are compared and sorted as one number. */
+struct hm_row {
+    uint64_t key;
+    double start_s, duration_s;
+};
+enum { HM_STEP_BITS = 21, HM_DP_BITS = 14, HM_STAGE_BITS = 8, HM_TYPE_BITS = 4, HM_SEQ_BITS = 17 };
+enum { HM_MAX_DP = 1 << HM_DP_BITS, HM_MAX_STAGES = 1 << HM_STAGE_BITS, HM_MAX_SEQ = 1 << HM_SEQ_BITS };
+#define HM_KEY_DEAD UINT64_MAX /* a row that was left out */
+
+static inline uint64_t hm_key(uint32_t step, uint32_t dp, uint32_t stage, uint32_t type, uint32_t seq) {
+    return ((((uint64_t)step << HM_DP_BITS | dp) << HM_STAGE_BITS | stage) << HM_TYPE_BITS | type) << HM_SEQ_BITS | seq;
+}
+static inline uint32_t hm_key_seq(uint64_t key) {
+    return key & (HM_MAX_SEQ - 1);
+}
+static inline uint32_t hm_key_type(uint64_t key) {
+    return key >> HM_SEQ_BITS & ((1 << HM_TYPE_BITS) - 1);
+}
+static inline uint32_t hm_key_stage(uint64_t key) {
+    return key >> (HM_SEQ_BITS + HM_TYPE_BITS) & (HM_MAX_STAGES - 1);
+}
+static inline uint32_t hm_key_dp(uint64_t key) {
+    return key >> (HM_SEQ_BITS + HM_TYPE_BITS + HM_STAGE_BITS) & (HM_MAX_DP - 1);
+}
+static inline uint32_t hm_key_step(uint64_t key) {
+    return (uint32_t)(key >> (HM_SEQ_BITS + HM_TYPE_BITS + HM_STAGE_BITS + HM_DP_BITS));
+}
+/* stage, type and seq: the op within its cell. */
+static inline uint32_t hm_key_op(uint64_t key) {
+    return key & (((uint64_t)1 << (HM_SEQ_BITS + HM_TYPE_BITS + HM_STAGE_BITS)) - 1);
+}
+
+/* Rows in blocks, so that several threads append without moving what is there. */
+enum { HM_BLOCK_ROWS = 1 << 16 };
+struct hm_rows {
+    struct hm_row **block;
+    size_t blocks, capacity; /* blocks in use, room for block pointers */
+    _Atomic size_t count;    /* rows reserved */
+};
+
+/* One op of the reference cell, with the columns only the model needs. */
+struct hm_ref_op {
+    uint32_t stage, type, seq;
+    int32_t mc, mb, gmc;
+    double start_s, end_s;
+};
+
+/* What was left out of the analysis, for the report. */
+struct hm_dropped {
+    char *what; /* "rows", "steps", "dp ranks" */
+    size_t count;
+    char *why;
+};
+
+/* Layout as metadata or the trace itself tells it. 0: not known. */
+struct hm_layout {
+    char name[128];
+    int64_t dp, pp, tp, dsp, vpp, world;
+};
+
+struct hm_recording {
+    char *path;
+    struct hm_layout layout;
+    struct hm_rows rows;
+    /* Rows of DP rank 0 in the first step seen, with the model's columns, as the reader met them. */
+    struct hm_side_row *side;
+    size_t sides, side_capacity;
+
+    /* Settled: */
+    int64_t *steps; /* step numbers of the kept steps, ascending */
+    size_t n_steps;
+    uint32_t *lanes; /* DP ranks kept, ascending */
+    size_t n_lanes;
+    uint32_t *step_index; /* [interned step] -> index into steps, UINT32_MAX if left out */
+    uint32_t *lane_index; /* [dp rank] -> index into lanes, UINT32_MAX if left out */
+    double *step_start_s; /* [kept step] earliest start in it */
+    struct hm_ref_op *ref; /* the reference cell: the first kept replica in the first kept step */
+    size_t n_ref;
+    struct hm_dropped *dropped;
+    size_t n_dropped, dropped_capacity;
+};
+
+struct hm_side_row {
+    uint64_t key;
+    int32_t mc, mb, gmc;
+};
+
+struct hm_trace_options; /* hindmost.h */
+
+/* Reads a file of any known format and settles it. `keep_steps`: NULL, or a sorted list of step numbers to keep. */
+struct hm_recording *hm_recording_read(const char *path, const char *meta_path, int threads, hm_progress_fn progress, void *context,
+                                       struct hm_error *err);
+void hm_recording_free(struct hm_recording *r);
+
+/* Adds an entry to `dropped`; takes a printf-formatted reason. 0, or -1 without memory. */
+int hm_drop(struct hm_recording *r, const char *what, size_t count, const char *why, ...) HM_PRINTF(4, 5);
+
+/* ---- for the files of this room -------------------------------------------------------------------------------------- */
+
+/* Distinct step numbers, interned from several threads: open addressing in a table that never moves. */
+enum { HM_STEP_TABLE = 1 << HM_STEP_BITS };
+struct hm_step_table {
+    _Atomic uint64_t *number; /* step number + 1; 0 is free */
+    _Atomic size_t count;
+};
+/* The slot of a step number (>= 0); UINT32_MAX when the table is half full: too many steps. */
+uint32_t hm_step_intern(struct hm_step_table *t, int64_t step);
+
+/* Room for n rows; *first is the index of the first. 0, or -1 without memory. Thread-safe. */
+int hm_rows_reserve(struct hm_rows *rows, size_t n, size_t *first);
+static inline struct hm_row *hm_rows_at(const struct hm_rows *rows, size_t i) {
+    return &rows->block[i / HM_BLOCK_ROWS][i % HM_BLOCK_ROWS];
+}
+void hm_rows_free(struct hm_rows *rows);
+
+/* A table of {step, dp_rank, ...} columns (Parquet, CSV, gzipped CSV) through DuckDB. */
+struct hm_table;
+struct hm_table *hm_table_open(const char *path, int threads, struct hm_error *err);
+void hm_table_close(struct hm_table *t);
+/* Reads all rows into r->rows, interning steps. Counts rows of unknown op types into r->dropped. */
+int hm_table_read(struct hm_table *t, struct hm_recording *r, struct hm_step_table *steps, hm_progress_fn progress, void *context,
+                  struct hm_error *err);
+/* Reads mc, mb_id, gmc of one cell into r->side. */
+int hm_table_read_cell(struct hm_table *t, struct hm_recording *r, struct hm_step_table *steps, int64_t step, uint32_t dp,
+                       struct hm_error *err);
+
+/* Chooses what to keep; fills everything after "Settled". Reads the reference cell again through `t` if need be. */
+int hm_recording_settle(struct hm_recording *r, struct hm_step_table *steps, struct hm_table *t, int threads, struct hm_error *err);
+
+/* Reads a metadata YAML file into *layout (fields not named stay 0). */
+int hm_metadata_read(const char *path, struct hm_layout *layout, struct hm_error *err);
+/* Completes *layout (from metadata or empty) with what the trace shows; a contradiction is an error. */
+int hm_layout_settle(struct hm_layout *layout, const struct hm_layout *seen, const char *path, const char *meta_path, struct hm_error *err);
+
+#endif

@@ -1,0 +1,115 @@
+/* trace_open.c - from a file to a trace ready for replays. */
+#include "whatif.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+void hm_trace_free(struct hm_trace *trace) {
+    if (!trace) return;
+    hm_program_free(trace->program);
+    hm_model_free(trace->model);
+    hm_grid_free(&trace->grid);
+    hm_recording_free(trace->recording);
+    hm_free(trace->ideal_fill);
+    hm_free(trace);
+}
+
+/* ---- "12,20-23" ---------------------------------------------------------------------------------------------------------------- */
+
+struct range {
+    int64_t first, last;
+};
+
+static int parse_ranges(const char *text, struct range **ranges, size_t *n, struct hm_error *err) {
+    size_t capacity = 0;
+    const char *c = text;
+    for (;;) {
+        char *end;
+        errno = 0;
+        long long first = strtoll(c, &end, 10), last = first;
+        bool good = end != c && isdigit((unsigned char)*c) && errno == 0;
+        if (good && *end == '-') {
+            c = end + 1;
+            last = strtoll(c, &end, 10);
+            good = end != c && isdigit((unsigned char)*c) && errno == 0 && last >= first;
+        }
+        if (!good || (*end && *end != ','))
+            return hm_fail(err, HM_ERR_ARGUMENT, "--steps %s: give step numbers and ranges such as 12,20-23", text);
+        struct range *grown = hm_grow(*ranges, *n, &capacity, sizeof *grown);
+        if (!grown) return hm_fail_memory(err);
+        *ranges = grown;
+        (*ranges)[(*n)++] = (struct range){first, last};
+        if (!*end) return 0;
+        c = end + 1;
+    }
+}
+
+/* Leaves only the wanted steps among the kept ones. The model stays that of the first step recorded, as in the artefact. */
+static int select_steps(struct hm_recording *r, const char *text, struct hm_error *err) {
+    struct range *ranges = NULL;
+    size_t n = 0, kept = 0;
+    uint32_t *new_index = NULL;
+    int status = parse_ranges(text, &ranges, &n, err);
+    if (status == 0 && !(new_index = hm_alloc(r->n_steps, sizeof *new_index))) status = hm_fail_memory(err);
+    for (size_t t = 0; status == 0 && t < r->n_steps; t++) {
+        bool wanted = false;
+        for (size_t k = 0; k < n; k++) wanted |= r->steps[t] >= ranges[k].first && r->steps[t] <= ranges[k].last;
+        new_index[t] = wanted ? (uint32_t)kept : UINT32_MAX;
+        if (!wanted) continue;
+        r->steps[kept] = r->steps[t];
+        r->step_start_s[kept++] = r->step_start_s[t];
+    }
+    if (status == 0 && kept == 0)
+        status = hm_fail(err, HM_ERR_ARGUMENT, "%s: no usable step among --steps %s; it has steps %" PRId64 " to %" PRId64, r->path, text, r->steps[0],
+                         r->steps[r->n_steps - 1]);
+    if (status == 0) {
+        for (uint32_t slot = 0; slot < HM_STEP_TABLE; slot++)
+            if (r->step_index[slot] != UINT32_MAX) r->step_index[slot] = new_index[r->step_index[slot]];
+        r->n_steps = kept;
+    }
+    hm_free(ranges);
+    hm_free(new_index);
+    return status;
+}
+
+/* ---- opening --------------------------------------------------------------------------------------------------------------------- */
+
+static int prepare(struct hm_trace *t, const char *path, const struct hm_trace_options *o, struct hm_error *err) {
+    t->recording = hm_recording_read(path, o->metadata, o->threads, o->progress, o->context, err);
+    if (!t->recording) return -1;
+    struct hm_recording *r = t->recording;
+    t->model = hm_model_build(r->ref, r->n_ref, r->layout.dp * r->layout.dsp, path, err);
+    if (!t->model) return -1;
+    bool ends = false;
+    for (size_t i = 0; i < t->model->n_slots; i++) ends |= t->model->slot[i].type == HM_OPTIMIZER;
+    if (!ends) return hm_fail(err, HM_ERR_INPUT, "%s: no step has an end: there is no optimizer op; record whole steps", path);
+    if (o->steps && select_steps(r, o->steps, err) != 0) return -1;
+    t->program = hm_program_compile(t->model, err);
+    if (!t->program || hm_grid_fill(&t->grid, r, t->model, o->threads, err) != 0) return -1;
+    hm_rows_free(&r->rows);
+    t->ops = t->grid.steps * t->grid.lanes * t->grid.slots;
+    if (t->grid.negative_zeroed &&
+        hm_drop(r, "transfer durations", t->grid.negative_zeroed, "negative by 10 ms or more, taken as 0: the clocks of the ranks disagree") != 0)
+        return hm_fail_memory(err);
+    if (hm_ideal_durations(&t->grid, t->model, o->threads, t->ideal_s, err) != 0) return -1;
+    t->ideal_fill = hm_alloc_aligned(t->model->n_slots * HM_WIDTH, sizeof(double));
+    if (!t->ideal_fill) return hm_fail_memory(err);
+    for (size_t i = 0; i < t->model->n_slots; i++)
+        for (size_t k = 0; k < HM_WIDTH; k++) t->ideal_fill[i * HM_WIDTH + k] = t->ideal_s[t->model->slot[i].type];
+    return 0;
+}
+
+struct hm_trace *hm_trace_open(const char *path, const struct hm_trace_options *options, struct hm_error *err) {
+    const struct hm_trace_options defaults = {0};
+    struct hm_trace *t = hm_alloc(1, sizeof *t);
+    if (!t) {
+        hm_fail_memory(err);
+        return NULL;
+    }
+    if (prepare(t, path, options ? options : &defaults, err) == 0) return t;
+    hm_trace_free(t);
+    return NULL;
+}

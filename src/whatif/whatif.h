@@ -1,0 +1,22 @@
+/* whatif.h - what the job would take if: ideal durations, scenarios, S and its attributions. */
+#ifndef HM_WHATIF_H
+#define HM_WHATIF_H
+
+#include "hindmost/hindmost.h"
+#include "replay/replay.h"
+
+/* A trace ready for replays: what hm_trace_open makes. */
+struct hm_trace {
+    struct hm_recording *recording; /* rows are released; layout, steps, lanes and the list of what was dropped stay */
+    struct hm_model *model;
+    struct hm_program *program;
+    struct hm_grid grid;
+    double ideal_s[HM_OP_TYPES];  /* ideal duration of a type; NaN if it does not occur */
+    double *ideal_fill;           /* [slot][8] */
+    size_t ops;                   /* rows in the grid */
+};
+
+/* Mean or median of every type over all replicas and steps in the grid (spec "Ideal durations"). */
+int hm_ideal_durations(const struct hm_grid *g, const struct hm_model *m, int threads, double ideal_s[HM_OP_TYPES], struct hm_error *err);
+
+#endif
