@@ -132,8 +132,57 @@ struct hm_analysis {
 HM_API struct hm_analysis *hm_analyze(struct hm_trace *trace, const struct hm_analysis_options *options, struct hm_error *err);
 HM_API void hm_analysis_free(struct hm_analysis *analysis);
 
-/* Writes the analysis as JSON, schema hindmost.analysis/1. Errors show in hm_out_commit. */
-HM_API void hm_analysis_write_json(const struct hm_analysis *analysis, struct hm_out *out);
+/* ---- diagnosis ---------------------------------------------------------------------------------------------------------------
+ * Why the job straggles, how sure that is, what would help. Names of causes and fixes are fixed (docs/json.md). */
+
+/* One figure that speaks for a cause, or a small plot of them. */
+struct hm_evidence {
+    const char *name; /* "correlation of forward and backward, stage 1" */
+    double value;
+    const char *unit; /* "s", "ratio", "" ... */
+    const char *x_label, *y_label; /* a plot: points x[i], y[i]; n_points 0: just the value */
+    size_t n_points;
+    const double *x, *y;
+};
+
+struct hm_cause {
+    const char *cause; /* slow-worker, stage-imbalance, sequence-length, garbage-collection, slow-link, data-loading, replica-imbalance, unexplained */
+    double confidence; /* 0 to 1 */
+    double recovers;   /* share of T - T_ideal won back when only this cause is idealised, by replay */
+    size_t n_evidence;
+    const struct hm_evidence *evidence;
+    /* Where; what does not apply is empty. */
+    size_t n_workers, n_stages, n_dp_ranks, n_steps, n_op_types;
+    const struct hm_worker *workers;
+    const uint32_t *stages, *dp_ranks;
+    const int64_t *steps;
+    const char *const *op_types;
+};
+
+struct hm_fix {
+    const char *fix; /* replace-workers, move-layers, balance-sequences, planned-gc, fix-link, resplit-microbatches */
+    double step_s;   /* mean step time with the fix, by replay */
+    double speedup;  /* T / step_s */
+    const char *how; /* what to do, and what the price assumes */
+};
+
+struct hm_diagnosis {
+    size_t n_causes, n_fixes;
+    const struct hm_cause *causes; /* by recovers, largest first */
+    const struct hm_fix *fixes;    /* by speedup, largest first */
+    bool straggling;               /* S >= 1.1 */
+    const char *summary;           /* the verdict in a sentence or two */
+};
+
+/* Looks for causes and prices fixes. `analysis` must be of this trace, with exact attribution. NULL on failure. Free with
+ * hm_diagnosis_free. */
+HM_API struct hm_diagnosis *hm_diagnose(struct hm_trace *trace, const struct hm_analysis *analysis, int threads, struct hm_error *err);
+HM_API void hm_diagnosis_free(struct hm_diagnosis *diagnosis);
+
+/* ---- reports ------------------------------------------------------------------------------------------------------------------- */
+
+/* Writes the analysis as JSON, schema hindmost.analysis/1. diagnosis may be NULL. Errors show in hm_out_commit. */
+HM_API void hm_analysis_write_json(const struct hm_analysis *analysis, const struct hm_diagnosis *diagnosis, struct hm_out *out);
 
 /* How to print. */
 struct hm_text_options {
@@ -141,8 +190,9 @@ struct hm_text_options {
     int width;  /* columns; 0: 100 */
 };
 
-/* The report for people, as one NUL-terminated UTF-8 text. NULL without memory. Free with hm_text_free. */
-HM_API char *hm_analysis_text(const struct hm_analysis *analysis, const struct hm_text_options *options);
+/* The report for people, as one NUL-terminated UTF-8 text. diagnosis may be NULL. NULL without memory. Free with hm_text_free. */
+HM_API char *hm_analysis_text(const struct hm_analysis *analysis, const struct hm_diagnosis *diagnosis,
+                               const struct hm_text_options *options);
 HM_API void hm_text_free(char *text);
 
 /* ---- one replay of your own ---------------------------------------------------------------------------------------------------- */

@@ -46,7 +46,7 @@ int analyze_main(int argc, char **argv) {
     int status = 0;
     struct hm_out *out = hm_out_open(json ? json : "-", &err);
     if (!out) return complain(&err);
-    hm_analysis_write_json(a, out);
+    hm_analysis_write_json(a, NULL, out);
     if (hm_out_commit(out, &err) != 0) status = complain(&err);
     hm_analysis_free(a);
     return status;

@@ -106,7 +106,85 @@ static void each_step(struct hm_json *j, const struct hm_analysis *a) {
     hm_json_end_object(j);
 }
 
-void hm_analysis_write_json(const struct hm_analysis *a, struct hm_out *out) {
+static void where(struct hm_json *j, const struct hm_cause *c) {
+    hm_json_object(j, "where");
+    if (c->n_workers) {
+        hm_json_array(j, "workers");
+        for (size_t i = 0; i < c->n_workers; i++) {
+            hm_json_object(j, NULL);
+            hm_json_integer(j, "stage", c->workers[i].stage);
+            hm_json_integer(j, "dp_rank", c->workers[i].dp_rank);
+            hm_json_end_object(j);
+        }
+        hm_json_end_array(j);
+    }
+    if (c->n_stages) {
+        hm_json_array(j, "stages");
+        for (size_t i = 0; i < c->n_stages; i++) hm_json_integer(j, NULL, c->stages[i]);
+        hm_json_end_array(j);
+    }
+    if (c->n_dp_ranks) {
+        hm_json_array(j, "dp_ranks");
+        for (size_t i = 0; i < c->n_dp_ranks; i++) hm_json_integer(j, NULL, c->dp_ranks[i]);
+        hm_json_end_array(j);
+    }
+    if (c->n_steps) {
+        hm_json_array(j, "steps");
+        for (size_t i = 0; i < c->n_steps; i++) hm_json_integer(j, NULL, c->steps[i]);
+        hm_json_end_array(j);
+    }
+    if (c->n_op_types) {
+        hm_json_array(j, "op_types");
+        for (size_t i = 0; i < c->n_op_types; i++) hm_json_string(j, NULL, c->op_types[i]);
+        hm_json_end_array(j);
+    }
+    hm_json_end_object(j);
+}
+
+static void causes(struct hm_json *j, const struct hm_diagnosis *d) {
+    hm_json_array(j, "causes");
+    for (size_t i = 0; i < d->n_causes; i++) {
+        const struct hm_cause *c = &d->causes[i];
+        hm_json_object(j, NULL);
+        hm_json_string(j, "cause", c->cause);
+        hm_json_number(j, "confidence", c->confidence);
+        hm_json_number(j, "recovers", c->recovers);
+        hm_json_array(j, "evidence");
+        for (size_t k = 0; k < c->n_evidence; k++) {
+            const struct hm_evidence *e = &c->evidence[k];
+            hm_json_object(j, NULL);
+            hm_json_string(j, "name", e->name);
+            hm_json_number(j, "value", e->value);
+            hm_json_string(j, "unit", e->unit);
+            if (e->n_points) {
+                hm_json_string(j, "x_label", e->x_label);
+                hm_json_string(j, "y_label", e->y_label);
+                array(j, "x", e->x, e->n_points, 1);
+                array(j, "y", e->y, e->n_points, 1);
+            }
+            hm_json_end_object(j);
+        }
+        hm_json_end_array(j);
+        where(j, c);
+        hm_json_end_object(j);
+    }
+    hm_json_end_array(j);
+}
+
+static void fixes(struct hm_json *j, const struct hm_diagnosis *d) {
+    hm_json_array(j, "fixes");
+    for (size_t i = 0; i < d->n_fixes; i++) {
+        hm_json_object(j, NULL);
+        hm_json_string(j, "fix", d->fixes[i].fix);
+        hm_json_number(j, "step_s", d->fixes[i].step_s);
+        hm_json_number(j, "speedup", d->fixes[i].speedup);
+        hm_json_string(j, "how", d->fixes[i].how);
+        hm_json_end_object(j);
+    }
+    hm_json_end_array(j);
+}
+
+void hm_analysis_write_json(const struct hm_analysis *a, const struct hm_diagnosis *d, struct hm_out *out) {
     struct hm_json j;
     hm_json_begin(&j, out, 2);
     hm_json_object(&j, NULL);
@@ -131,6 +209,14 @@ void hm_analysis_write_json(const struct hm_analysis *a, struct hm_out *out) {
     share(&j, "worker_share", &a->worker_share, a->share_workers, a->n_share_workers);
     share(&j, "last_stage_share", &a->last_stage_share, NULL, 0);
     if (a->step_by_stage) each_step(&j, a);
+    if (d) {
+        causes(&j, d);
+        fixes(&j, d);
+        hm_json_object(&j, "verdict");
+        hm_json_bool(&j, "straggling", d->straggling);
+        hm_json_string(&j, "summary", d->summary);
+        hm_json_end_object(&j);
+    }
     hm_json_number(&j, "evaluated_ops", a->evaluated);
     hm_json_end_object(&j);
     hm_json_finish(&j);

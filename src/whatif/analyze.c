@@ -117,6 +117,14 @@ static int make_scenarios(struct run *r) {
 
 /* ---- one lane against the ideal ones --------------------------------------------------------------------------------------------- */
 
+/* The ends of the job when only this lane differs from the ideal. */
+static void replay_one(struct run *r, const struct hm_view *view, int thread, struct hm_ends *ends) {
+    if (r->lanes == 1)
+        hm_replay(r->t->program, view, 1, false, r->scratch[thread], ends);
+    else
+        hm_replay_against(r->t->program, view, r->ideal, r->scratch[thread], ends);
+}
+
 static void replay_lane(void *context, size_t index, int thread) {
     struct run *r = context;
     if (atomic_load(&r->stop)) return;
@@ -124,11 +132,11 @@ static void replay_lane(void *context, size_t index, int thread) {
     size_t lane = index % r->lanes, block = index / r->lanes, width = hm_grid_width(g, block);
     struct hm_view view = {hm_grid_lane(g, g->duration, block, lane), r->t->ideal_fill, NULL};
     struct hm_ends ends;
-    hm_replay_against(r->t->program, &view, r->ideal, r->scratch[thread], &ends);
+    replay_one(r, &view, thread, &ends);
     memcpy(r->by_lane + lane * r->steps + block * HM_WIDTH, ends.optimizer, width * sizeof(double));
     for (size_t stage = 0; stage < r->stages && r->by_worker; stage++) {
         view.keep = r->keep[r->first_stage + stage];
-        hm_replay_against(r->t->program, &view, r->ideal, r->scratch[thread], &ends);
+        replay_one(r, &view, thread, &ends);
         memcpy(r->by_worker + (stage * r->lanes + lane) * r->steps + block * HM_WIDTH, ends.optimizer, width * sizeof(double));
     }
     step_done(r);
