@@ -181,7 +181,7 @@ static int gather(struct settle *s, const struct cell *only, struct hm_error *er
         if (only ? &s->cells[i] == only : s->cells[i].bad != 0) n += s->cells[i].count;
     hm_free(s->sorted);
     s->sorted = hm_alloc(n, sizeof *s->sorted);
-    s->n_sorted = n;
+    s->n_sorted = 0;
     if (!s->sorted) return hm_fail_memory(err);
     for (size_t i = 0; i < s->r->rows.count; i++) {
         const struct hm_row *row = hm_rows_at(&s->r->rows, i);
@@ -189,7 +189,8 @@ static int gather(struct settle *s, const struct cell *only, struct hm_error *er
         const struct cell *cell = cell_of(s, row->key);
         if (only ? cell == only : cell->bad != 0) s->sorted[k++] = *row;
     }
-    qsort(s->sorted, n, sizeof *s->sorted, by_key);
+    s->n_sorted = k; /* fewer than counted where duplicates were dropped */
+    qsort(s->sorted, k, sizeof *s->sorted, by_key);
     return 0;
 }
 
