@@ -237,10 +237,11 @@ END
     must_fail "is a directory" analyze --json "$DIR" "$DIR/base.csv"
     [ "$(id -u)" = 0 ] || skip "needs root to mount a small file system"
     mkdir "$DIR/small"
+    "$BUILD/tests/job" "$DIR/longer.csv" pp=4 dp=3 steps=9
     unshare --mount true 2>/dev/null || skip "no mount namespaces here"
     unshare --mount --propagation private bash -c '
         mount -t tmpfs -o size=4k tmpfs "$0/small" || exit 77
-        "$1" analyze --per-step --json "$0/small/out.json" "$0/base.csv" 2>"$0/stderr"
+        "$1" analyze --per-step --json "$0/small/out.json" "$0/longer.csv" 2>"$0/stderr"
         echo $? >"$0/status"
         ls -A "$0/small" >"$0/left"' "$DIR" "$HINDMOST" || skip "cannot mount a tmpfs"
     [ "$(cat "$DIR/status")" = 3 ]
