@@ -209,6 +209,9 @@ struct hm_whatif_result {
 HM_API int hm_whatif(struct hm_trace *trace, bool from_ideal, const char *const *changes, size_t n, int threads,
                      struct hm_whatif_result *result, struct hm_error *err);
 
+/* Writes the result as JSON, schema hindmost.whatif/1. */
+HM_API void hm_whatif_write_json(const struct hm_whatif_result *result, struct hm_out *out);
+
 #ifdef __cplusplus
 }
 #endif

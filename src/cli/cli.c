@@ -101,6 +101,24 @@ bool option_number(const struct options *o, const char *name, double min, double
     return true;
 }
 
+bool option_bytes(const struct options *o, const char *name, uint64_t *bytes) {
+    static const char units[] = "KMGT";
+    char *end;
+    double value = strtod(o->value, &end);
+    const char *unit = *end ? strchr(units, *end) : NULL;
+    if (unit) {
+        for (int k = 0; k <= unit - units; k++) value *= 1024;
+        end++;
+        if (strcmp(end, "iB") == 0 || strcmp(end, "B") == 0) end += strlen(end);
+    }
+    if (end == o->value || *end || !isfinite(value) || value < 1 || value > 1e18) {
+        complain_text("%s %s: needs a size such as 512M or 2G", name, o->value);
+        return false;
+    }
+    *bytes = (uint64_t)value;
+    return true;
+}
+
 int complain(const struct hm_error *err) {
     return complain_text("%s", err->message[0] ? err->message : "failed for an unknown reason");
 }

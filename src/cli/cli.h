@@ -17,6 +17,12 @@ struct command {
     const char *help;                  /* usage and options, for `hindmost help NAME` and --help */
 };
 extern const struct command commands[]; /* ends with a NULL name */
+const struct command *command_named(const char *name); /* NULL: none */
+
+int analyze_main(int argc, char **argv);
+extern const char analyze_help[];
+int whatif_main(int argc, char **argv);
+extern const char whatif_help[];
 
 /* ---- options ---------------------------------------------------------------------------------------------------------
  * Options may stand anywhere; "--" ends them. Long ones take "--name value" or "--name=value". */
@@ -41,6 +47,8 @@ void options_begin(struct options *o, const struct command *command, const struc
 int options_next(struct options *o);
 /* Whole and real numbers with a range; false after printing what is wrong. */
 bool option_integer(const struct options *o, const char *name, long min, long max, long *value);
+/* "2G", "512M", "1.5GiB": bytes in powers of 1024. */
+bool option_bytes(const struct options *o, const char *name, uint64_t *bytes);
 bool option_number(const struct options *o, const char *name, double min, double max, double *value);
 
 /* ---- messages -------------------------------------------------------------------------------------------------------- */
