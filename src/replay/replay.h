@@ -52,14 +52,21 @@ struct hm_ends {
     double optimizer[HM_WIDTH], any[HM_WIDTH];
 };
 
-/* Working memory of one thread. */
+/* Working memory of one thread, with room for the state of `lanes` lanes. */
 struct hm_scratch;
 struct hm_scratch *hm_scratch_new(const struct hm_program *p, size_t lanes);
 void hm_scratch_free(struct hm_scratch *s);
 /* Op instances evaluated with this scratch so far (slots run x steps of a block). */
 double hm_scratch_evaluated(const struct hm_scratch *s);
 
-/* Replays n lanes that meet at the across nodes. ends->any is filled only if want_any (it costs an instruction an op). */
+/* A replay has two parts. In the first rounds no lane needs anything from another one, so each lane's part is its own and can be
+ * shared by scenarios that differ only in the other lanes: hm_begin runs it for n lanes and leaves their states in the scratch. Then
+ * hm_against answers for single lanes among ideal ones (any number of times), and hm_finish for all n lanes together (once: it uses
+ * the states up). ends->any is filled only if want_any was given to hm_begin (it costs an instruction an op). */
+void hm_begin(const struct hm_program *p, const struct hm_view *lanes, size_t n, bool want_any, struct hm_scratch *s);
+void hm_finish(const struct hm_program *p, const struct hm_view *lanes, size_t n, struct hm_scratch *s, struct hm_ends *ends);
+
+/* hm_begin and hm_finish: replays n lanes that meet at the across nodes. */
 void hm_replay(const struct hm_program *p, const struct hm_view *lanes, size_t n, bool want_any, struct hm_scratch *s, struct hm_ends *ends);
 
 /* A lane whose run is remembered round by round, to stand for all replicas that run with the same durations in every step. */
@@ -69,10 +76,15 @@ void hm_lane_run_free(struct hm_lane_run *run);
 /* The ends when every lane runs like this one. */
 const struct hm_ends *hm_lane_run_ends(const struct hm_lane_run *run);
 
-/* Replays one lane against the remembered one (which stands for all others): the same ends as hm_replay over all lanes, at the price of
- * one lane plus the rounds in which the remembered lane has to wait for it. */
+/* The ends when one lane runs among lanes that all run like `rest`. */
 void hm_replay_against(const struct hm_program *p, const struct hm_view *lane, const struct hm_lane_run *rest, struct hm_scratch *s,
                        struct hm_ends *ends);
+
+/* The same for lane k of hm_begin's runs: exactly what a replay of all lanes gives, at the price of
+ * the rest of one lane, plus the rounds in which `rest` has to wait for it. Takes two lanes, k and k + 1, if `two` (each among
+ * `rest` alone, not together): they share the decoding. Fills ends[0], and ends[1] if two; only .optimizer. */
+void hm_against(const struct hm_program *p, const struct hm_view *lanes, size_t k, bool two, const struct hm_lane_run *rest, struct hm_scratch *s,
+                struct hm_ends *ends);
 
 /* ---- the plain replay: every start and end of one lane set in one step, for timelines and as the reference in tests ---------- */
 

@@ -1,8 +1,9 @@
 /* analyze.c - S and its attributions, exactly, in a few dozen replays.
  *
  * Ideal durations are the same in every replica and step, so a replica with nothing original in it is the *ideal lane*, run once
- * (hm_lane_run). Keeping one replica's or one worker's originals therefore takes a replay of that replica against the ideal lane:
- * all DP ranks together cost about one replay of the job, all workers one a stage. (docs/method.md, "Exact attribution") */
+ * (hm_lane_run). Keeping one replica's or one worker's originals therefore takes a replay of that replica against the ideal lane; and
+ * up to the first group over all replicas it runs as it does when every replica keeps the same, so that part is shared: all DP ranks
+ * together cost little more than the original job's replay, all workers little more than the stages'. (docs/method.md) */
 #include "whatif.h"
 
 #include <math.h>
@@ -78,19 +79,45 @@ static void step_done(struct run *r) {
 
 /* ---- scenarios over all lanes ---------------------------------------------------------------------------------------------------- */
 
+static void set_views(const struct run *r, size_t block, const uint8_t *keep, struct hm_view *views) {
+    const struct hm_grid *g = &r->t->grid;
+    for (size_t lane = 0; lane < r->lanes; lane++) views[lane] = (struct hm_view){hm_grid_lane(g, g->duration, block, lane), r->t->ideal_fill, keep};
+}
+
+/* Each lane's ends when it runs as begun and all others are ideal, into by[lane][step]. */
+static void single_lanes(const struct run *r, size_t block, const struct hm_view *views, struct hm_scratch *s, double *by) {
+    const size_t width = hm_grid_width(&r->t->grid, block);
+    for (size_t lane = 0; lane < r->lanes; lane += 2) {
+        bool two = lane + 1 < r->lanes;
+        struct hm_ends ends[2];
+        hm_against(r->t->program, views, lane, two, r->ideal, s, ends);
+        memcpy(by + lane * r->steps + block * HM_WIDTH, ends[0].optimizer, width * sizeof(double));
+        if (two) memcpy(by + (lane + 1) * r->steps + block * HM_WIDTH, ends[1].optimizer, width * sizeof(double));
+    }
+}
+
+/* One scenario in one block. What a lane does before it needs the others is shared: by the original job and the DP ranks alone, and by a
+ * stage and its workers alone. */
 static void replay_scenario(void *context, size_t index, int thread) {
     struct run *r = context;
     if (atomic_load(&r->stop)) return;
-    const struct hm_grid *g = &r->t->grid;
-    size_t scenario = index % r->n_scenarios, block = index / r->n_scenarios, width = hm_grid_width(g, block);
+    size_t scenario = index % r->n_scenarios, block = index / r->n_scenarios, width = hm_grid_width(&r->t->grid, block);
     struct hm_view *views = r->views[thread];
-    for (size_t lane = 0; lane < r->lanes; lane++)
-        views[lane] = (struct hm_view){hm_grid_lane(g, g->duration, block, lane), r->t->ideal_fill, r->keep[scenario]};
-    struct hm_ends ends;
+    struct hm_scratch *s = r->scratch[thread];
+    set_views(r, block, r->keep[scenario], views);
     /* "any" is wanted where the artefact takes the latest end of any op: the original and what the shares are made of. */
     bool want_any = scenario < FIXED_SCENARIOS || scenario == r->n_scenarios - 1;
-    hm_replay(r->t->program, views, r->lanes, want_any, r->scratch[thread], &ends);
+    hm_begin(r->t->program, views, r->lanes, want_any, s);
+    double *alone = NULL;
+    if (scenario == ORIGINAL)
+        alone = r->by_lane;
+    else if (scenario >= r->first_stage && r->by_worker)
+        alone = r->by_worker + (scenario - r->first_stage) * r->lanes * r->steps;
+    if (alone && r->lanes > 1) single_lanes(r, block, views, s, alone);
+    struct hm_ends ends;
+    hm_finish(r->t->program, views, r->lanes, s, &ends);
     memcpy(r->optimizer + scenario * r->steps + block * HM_WIDTH, ends.optimizer, width * sizeof(double));
+    if (alone && r->lanes == 1) memcpy(alone + block * HM_WIDTH, ends.optimizer, width * sizeof(double));
     if (want_any) memcpy(r->any + scenario * r->steps + block * HM_WIDTH, ends.any, width * sizeof(double));
     step_done(r);
 }
@@ -115,33 +142,6 @@ static int make_scenarios(struct run *r) {
     return 0;
 }
 
-/* ---- one lane against the ideal ones --------------------------------------------------------------------------------------------- */
-
-/* The ends of the job when only this lane differs from the ideal. */
-static void replay_one(struct run *r, const struct hm_view *view, int thread, struct hm_ends *ends) {
-    if (r->lanes == 1)
-        hm_replay(r->t->program, view, 1, false, r->scratch[thread], ends);
-    else
-        hm_replay_against(r->t->program, view, r->ideal, r->scratch[thread], ends);
-}
-
-static void replay_lane(void *context, size_t index, int thread) {
-    struct run *r = context;
-    if (atomic_load(&r->stop)) return;
-    const struct hm_grid *g = &r->t->grid;
-    size_t lane = index % r->lanes, block = index / r->lanes, width = hm_grid_width(g, block);
-    struct hm_view view = {hm_grid_lane(g, g->duration, block, lane), r->t->ideal_fill, NULL};
-    struct hm_ends ends;
-    replay_one(r, &view, thread, &ends);
-    memcpy(r->by_lane + lane * r->steps + block * HM_WIDTH, ends.optimizer, width * sizeof(double));
-    for (size_t stage = 0; stage < r->stages && r->by_worker; stage++) {
-        view.keep = r->keep[r->first_stage + stage];
-        replay_one(r, &view, thread, &ends);
-        memcpy(r->by_worker + (stage * r->lanes + lane) * r->steps + block * HM_WIDTH, ends.optimizer, width * sizeof(double));
-    }
-    step_done(r);
-}
-
 /* ---- a set of workers ------------------------------------------------------------------------------------------------------------- */
 
 static void replay_share(void *context, size_t block, int thread) {
@@ -149,8 +149,8 @@ static void replay_share(void *context, size_t block, int thread) {
     if (atomic_load(&r->stop)) return;
     const struct hm_grid *g = &r->t->grid;
     struct hm_view *views = r->views[thread];
-    for (size_t lane = 0; lane < r->lanes; lane++)
-        views[lane] = (struct hm_view){hm_grid_lane(g, g->duration, block, lane), r->t->ideal_fill, r->lane_keep[lane]};
+    set_views(r, block, NULL, views);
+    for (size_t lane = 0; lane < r->lanes; lane++) views[lane].keep = r->lane_keep[lane];
     struct hm_ends ends;
     hm_replay(r->t->program, views, r->lanes, true, r->scratch[thread], &ends);
     memcpy(r->share_any + block * HM_WIDTH, ends.any, hm_grid_width(g, block) * sizeof(double));
@@ -172,14 +172,15 @@ static int slowest_first(const void *a, const void *b) {
 
 /* T with the chosen workers ideal and the others original, or the other way round. */
 static double mean_with_workers(struct run *r, const struct scored *workers, size_t n, bool chosen_ideal) {
-    uint8_t *masks = hm_alloc(r->lanes, r->slots);
+    const size_t size = r->slots;
+    uint8_t *masks = hm_alloc(r->lanes, size);
     const uint8_t **lane_keep = hm_alloc(r->lanes, sizeof *lane_keep);
     double mean = NAN;
     if (masks && lane_keep) {
-        memset(masks, chosen_ideal ? 1 : 0, r->lanes * r->slots);
-        for (size_t lane = 0; lane < r->lanes; lane++) lane_keep[lane] = chosen_ideal ? NULL : masks + lane * r->slots;
+        memset(masks, chosen_ideal ? 1 : 0, r->lanes * size);
+        for (size_t lane = 0; lane < r->lanes; lane++) lane_keep[lane] = chosen_ideal ? NULL : masks + lane * size;
         for (size_t k = 0; k < n; k++) {
-            uint8_t *mask = masks + workers[k].lane * r->slots;
+            uint8_t *mask = masks + workers[k].lane * size;
             lane_keep[workers[k].lane] = mask;
             for (size_t i = 0; i < r->slots; i++)
                 if (r->t->model->slot[i].stage == workers[k].stage) mask[i] = !chosen_ideal;
@@ -352,9 +353,8 @@ static int analyze(struct run *r) {
             return hm_fail_memory(r->err);
     if (!(r->ideal = hm_lane_run_new(r->t->program, r->t->ideal_fill, r->scratch[0], r->err))) return -1;
 
-    r->total = g->blocks * (r->n_scenarios + r->lanes + 2);
+    r->total = g->blocks * (r->n_scenarios + 2);
     hm_parallel(g->blocks * r->n_scenarios, r->threads, replay_scenario, r);
-    hm_parallel(g->blocks * r->lanes, r->threads, replay_lane, r);
     if (atomic_load(&r->stop)) return hm_fail(r->err, HM_ERR_CANCELLED, "stopped");
 
     const double ideal = hm_lane_run_ends(r->ideal)->optimizer[0], ideal_any = hm_lane_run_ends(r->ideal)->any[0];
