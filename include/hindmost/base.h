@@ -50,8 +50,9 @@ struct hm_error {
     char message[1000];
 };
 
-/* Fills *err (if not NULL) with a code and a printf-formatted message; cuts what is too long. Always returns -1, so that a
- * function can end with `return hm_fail(err, ...)`. The first failure is the cause: keep it, do not overwrite it. */
+/* Fills *err (if not NULL) with a code and a printf-formatted message; cuts what is too long. Always returns -1, so
+ * that a function can end with `return hm_fail(err, ...)`. The first failure is the cause: keep it, do not overwrite
+ * it. */
 HM_API int hm_fail(struct hm_error *err, enum hm_error_code code, const char *format, ...) HM_PRINTF(3, 4);
 
 /* Called now and then during long work: `what` names the phase, done and total count its unit (total 0: unknown).
@@ -60,7 +61,8 @@ typedef int (*hm_progress_fn)(void *context, const char *what, double done, doub
 
 /* ---- output ---------------------------------------------------------------------------------------------------------
  * A file that appears whole or not at all: it is written under a temporary name in the same folder, and renamed over
- * `path` by hm_out_commit. "-" is standard output, which is only flushed. A file name that ends in .gz is compressed. */
+ * `path` by hm_out_commit. "-" is standard output, which is only flushed. A file name that ends in .gz is compressed.
+ */
 struct hm_out;
 
 /* Opens an output. Returns NULL on failure. Give it to hm_out_commit or hm_out_abort. */

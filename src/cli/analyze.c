@@ -16,19 +16,20 @@ static const struct option_spec specs[] = {{"meta", 'm', true, O_META},
                                            {"threads", 'j', true, O_THREADS},
                                            {NULL, 0, false, 0}};
 
-const char analyze_help[] = "usage: hindmost analyze TRACE [options]\n\n"
-                            "Rebuilds who waits for whom, replays the job without stragglers, and reports how much faster it would be and\n"
-                            "which op types, stages, DP ranks and single workers cost how much.\n\n"
-                            "  TRACE                     op table: Parquet, CSV or gzipped CSV\n"
-                            "  -m, --meta FILE.yaml      layout of the job (default: inferred from the trace)\n"
-                            "      --steps 12,20-23      only these steps\n"
-                            "      --json FILE           the result as JSON; - is standard output, without the report\n"
-                            "      --attribution MODE    exact (default), or paper: a worker is the smaller of its stage and DP rank\n"
-                            "      --per-step            attributions of every step in the JSON\n"
-                            "      --check               exit status 1 at S >= 1.1, 2 at S >= 1.2\n"
-                            "      --memory SIZE         stay below SIZE, such as 2G (default: half of the machine's memory)\n"
-                            "  -j, --threads N           threads (default: all cores)\n"
-                            "      --color WHEN          always, never or auto\n";
+const char analyze_help[] =
+    "usage: hindmost analyze TRACE [options]\n\n"
+    "Rebuilds who waits for whom, replays the job without stragglers, and reports how much faster it would be and\n"
+    "which op types, stages, DP ranks and single workers cost how much.\n\n"
+    "  TRACE                     op table: Parquet, CSV or gzipped CSV\n"
+    "  -m, --meta FILE.yaml      layout of the job (default: inferred from the trace)\n"
+    "      --steps 12,20-23      only these steps\n"
+    "      --json FILE           the result as JSON; - is standard output, without the report\n"
+    "      --attribution MODE    exact (default), or paper: a worker is the smaller of its stage and DP rank\n"
+    "      --per-step            attributions of every step in the JSON\n"
+    "      --check               exit status 1 at S >= 1.1, 2 at S >= 1.2\n"
+    "      --memory SIZE         stay below SIZE, such as 2G (default: half of the machine's memory)\n"
+    "  -j, --threads N           threads (default: all cores)\n"
+    "      --color WHEN          always, never or auto\n";
 
 struct request {
     const char *trace, *json;
@@ -43,13 +44,25 @@ static int parse(struct request *q, int argc, char **argv) {
     for (int id; (id = options_next(&o)) != OPTION_END;) {
         long n;
         switch (id) {
-        case OPTION_BAD: return EXIT_UNUSABLE;
-        case OPTION_HELP: return -1;
-        case O_META: q->open.metadata = o.value; break;
-        case O_STEPS: q->open.steps = o.value; break;
-        case O_JSON: q->json = o.value; break;
-        case O_PER_STEP: q->analysis.per_step = true; break;
-        case O_CHECK: q->check = true; break;
+        case OPTION_BAD:
+            return EXIT_UNUSABLE;
+        case OPTION_HELP:
+            return -1;
+        case O_META:
+            q->open.metadata = o.value;
+            break;
+        case O_STEPS:
+            q->open.steps = o.value;
+            break;
+        case O_JSON:
+            q->json = o.value;
+            break;
+        case O_PER_STEP:
+            q->analysis.per_step = true;
+            break;
+        case O_CHECK:
+            q->check = true;
+            break;
         case O_ATTRIBUTION:
             if (strcmp(o.value, "exact") != 0 && strcmp(o.value, "paper") != 0)
                 return complain_text("--attribution %s: give exact or paper", o.value);
@@ -62,7 +75,8 @@ static int parse(struct request *q, int argc, char **argv) {
             if (!option_integer(&o, "--threads", 1, 256, &n)) return EXIT_UNUSABLE;
             q->open.threads = q->analysis.threads = (int)n;
             break;
-        default: break;
+        default:
+            break;
         }
     }
     if (o.inputs != 1) return complain_text("analyze takes one trace, not %d; see 'hindmost help analyze'", o.inputs);
@@ -70,7 +84,8 @@ static int parse(struct request *q, int argc, char **argv) {
     return EXIT_DONE;
 }
 
-static int write_json(const struct hm_analysis *a, const struct hm_diagnosis *d, const char *path, struct hm_error *err) {
+static int write_json(const struct hm_analysis *a, const struct hm_diagnosis *d, const char *path,
+                      struct hm_error *err) {
     struct hm_out *out = hm_out_open(path, err);
     if (!out) return -1;
     hm_analysis_write_json(a, d, out);

@@ -12,7 +12,8 @@
 
 static const char *color_mode = "auto"; /* --color, of whatever subcommand */
 
-void options_begin(struct options *o, const struct command *command, const struct option_spec *specs, int argc, char **argv) {
+void options_begin(struct options *o, const struct command *command, const struct option_spec *specs, int argc,
+                   char **argv) {
     *o = (struct options){.argc = argc, .next = 1, .argv = argv, .command = command, .specs = specs};
 }
 
@@ -67,7 +68,8 @@ int options_next(struct options *o) {
             return long_option(o, arg);
         } else {
             for (const struct option_spec *s = o->specs; s->name; s++)
-                if (s->letter && s->letter == arg[1]) return take_value(o, arg, arg[2] ? arg + 2 : NULL, s->takes_value, s->id);
+                if (s->letter && s->letter == arg[1])
+                    return take_value(o, arg, arg[2] ? arg + 2 : NULL, s->takes_value, s->id);
             if (arg[1] == 'h' && arg[2] == 0) {
                 fputs(o->command->help, stdout);
                 return OPTION_HELP;

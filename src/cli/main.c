@@ -7,7 +7,8 @@
 
 static int help(int argc, char **argv);
 
-static const struct command help_command = {"help", help, "help on a subcommand", "usage: hindmost help [SUBCOMMAND]\n"};
+static const struct command help_command = {"help", help, "help on a subcommand",
+                                            "usage: hindmost help [SUBCOMMAND]\n"};
 
 const struct command *command_named(const char *name) {
     if (strcmp(name, "help") == 0) return &help_command;
@@ -22,7 +23,8 @@ static void print_overview(FILE *to) {
           to);
     for (const struct command *c = commands; c->name; c++) fprintf(to, "  %-10s %s\n", c->name, c->summary);
     fputs("\n  hindmost help SUBCOMMAND   options of a subcommand\n  hindmost --version         the version\n\n"
-          "Exit status: 0 done; 1 warning, 2 critical where asked to judge; 3 the input is unusable or the tool failed.\n",
+          "Exit status: 0 done; 1 warning, 2 critical where asked to judge; 3 the input is unusable or the tool "
+          "failed.\n",
           to);
 }
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct value { /* the end of one slot */
+struct value {                    /* the end of one slot */
     uint32_t defined, last_round; /* rounds; last_round: of the last use */
     uint32_t last_node;           /* execution index of the last use within last_round */
     int32_t reg;                  /* while live in the round being compiled; -1: none */
@@ -157,7 +157,8 @@ static bool starts_with_step(const struct hm_model *m, const struct hm_node *nod
 static size_t count_free_rounds(const struct hm_model *m) {
     size_t rounds = m->rounds;
     for (size_t k = 0; k < m->n_nodes; k++)
-        if (m->node[k].across >= 0 && !starts_with_step(m, &m->node[k]) && m->node[k].round + 1 < rounds) rounds = m->node[k].round + 1;
+        if (m->node[k].across >= 0 && !starts_with_step(m, &m->node[k]) && m->node[k].round + 1 < rounds)
+            rounds = m->node[k].round + 1;
     return rounds;
 }
 

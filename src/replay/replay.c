@@ -19,8 +19,9 @@ struct hm_scratch {
 };
 
 struct hm_lane_run {
-    double *launched; /* [across][8] latest launch of this lane: also where its group starts when all lanes run like it */
-    double *carry;    /* [round][carried][8] as copied out at the round's end */
+    double
+        *launched; /* [across][8] latest launch of this lane: also where its group starts when all lanes run like it */
+    double *carry; /* [round][carried][8] as copied out at the round's end */
     struct hm_ends ends;
     const double *fill;
 };
@@ -74,10 +75,11 @@ struct state {
 };
 
 /* One round of `unroll` lanes (1 or 2) that share fill and keep. */
-static void run_round(const struct hm_program *p, size_t round, const struct hm_view *views, const struct state *state, int unroll, bool want_any,
-                      struct hm_scratch *s) {
+static void run_round(const struct hm_program *p, size_t round, const struct hm_view *views, const struct state *state,
+                      int unroll, bool want_any, struct hm_scratch *s) {
     const struct hm_round *r = &p->round[round];
-    const size_t offset = (size_t)r->first_slot * HM_WIDTH, vector = HM_WIDTH * sizeof(double), stride = (size_t)unroll * HM_WIDTH;
+    const size_t offset = (size_t)r->first_slot * HM_WIDTH, vector = HM_WIDTH * sizeof(double),
+                 stride = (size_t)unroll * HM_WIDTH;
     const bool mixed = views[0].keep != NULL;
     struct hm_kernel_job job = {.code = r->code, .regs = s->regs};
     job.fill = mixed ? views[0].fill + offset : NULL;
@@ -89,11 +91,13 @@ static void run_round(const struct hm_program *p, size_t round, const struct hm_
         job.landed[u] = state[u].landed;
         job.optimizer[u] = state[u].ends->optimizer;
         job.any[u] = state[u].ends->any;
-        for (size_t i = 0; i < r->n_in; i++) memcpy(s->regs + i * stride + (size_t)u * HM_WIDTH, state[u].carry + i * HM_WIDTH, vector);
+        for (size_t i = 0; i < r->n_in; i++)
+            memcpy(s->regs + i * stride + (size_t)u * HM_WIDTH, state[u].carry + i * HM_WIDTH, vector);
     }
     s->kernels->run[unroll - 1][mixed][want_any](&job);
     for (int u = 0; u < unroll; u++)
-        for (size_t i = 0; i < r->n_out; i++) memcpy(state[u].carry + i * HM_WIDTH, s->regs + r->out[i] * stride + (size_t)u * HM_WIDTH, vector);
+        for (size_t i = 0; i < r->n_out; i++)
+            memcpy(state[u].carry + i * HM_WIDTH, s->regs + r->out[i] * stride + (size_t)u * HM_WIDTH, vector);
     s->evaluated += (double)r->n_slots * unroll * HM_WIDTH;
 }
 
@@ -107,7 +111,9 @@ static void raise_all(double *latest, const double *x, size_t n) {
 
 /* Two lanes can share one decoding if they keep the same slots. */
 static int pair(const struct hm_view *lanes, size_t k, size_t n) {
-    return k + 1 < n && lanes[k].keep == lanes[k + 1].keep && (!lanes[k].keep || lanes[k].fill == lanes[k + 1].fill) ? 2 : 1;
+    return k + 1 < n && lanes[k].keep == lanes[k + 1].keep && (!lanes[k].keep || lanes[k].fill == lanes[k + 1].fill)
+               ? 2
+               : 1;
 }
 
 void hm_begin(const struct hm_program *p, const struct hm_view *lanes, size_t n, bool want_any, struct hm_scratch *s) {
@@ -122,12 +128,14 @@ void hm_begin(const struct hm_program *p, const struct hm_view *lanes, size_t n,
             state[u] = (struct state){s->carry + (k + u) * s->carried * HM_WIDTH, own, own, &s->ends[k + u]};
             clear_ends(state[u].ends);
         }
-        for (size_t round = 0; round < p->free_rounds; round++) run_round(p, round, lanes + k, state, unroll, want_any, s);
+        for (size_t round = 0; round < p->free_rounds; round++)
+            run_round(p, round, lanes + k, state, unroll, want_any, s);
         k += (size_t)unroll;
     }
 }
 
-void hm_finish(const struct hm_program *p, const struct hm_view *lanes, size_t n, struct hm_scratch *s, struct hm_ends *ends) {
+void hm_finish(const struct hm_program *p, const struct hm_view *lanes, size_t n, struct hm_scratch *s,
+               struct hm_ends *ends) {
     const size_t launches = s->across * HM_WIDTH;
     double *launched = s->launched[0];
     clear_ends(ends);
@@ -148,12 +156,14 @@ void hm_finish(const struct hm_program *p, const struct hm_view *lanes, size_t n
         }
 }
 
-void hm_replay(const struct hm_program *p, const struct hm_view *lanes, size_t n, bool want_any, struct hm_scratch *s, struct hm_ends *ends) {
+void hm_replay(const struct hm_program *p, const struct hm_view *lanes, size_t n, bool want_any, struct hm_scratch *s,
+               struct hm_ends *ends) {
     hm_begin(p, lanes, n, want_any, s);
     hm_finish(p, lanes, n, s, ends);
 }
 
-/* ---- one lane against the rest ---------------------------------------------------------------------------------------------- */
+/* ---- one lane against the rest
+ * ---------------------------------------------------------------------------------------------- */
 
 void hm_lane_run_free(struct hm_lane_run *run) {
     if (!run) return;
@@ -166,7 +176,8 @@ const struct hm_ends *hm_lane_run_ends(const struct hm_lane_run *run) {
     return &run->ends;
 }
 
-struct hm_lane_run *hm_lane_run_new(const struct hm_program *p, const double *fill, struct hm_scratch *s, struct hm_error *err) {
+struct hm_lane_run *hm_lane_run_new(const struct hm_program *p, const double *fill, struct hm_scratch *s,
+                                    struct hm_error *err) {
     struct hm_lane_run *run = hm_alloc(1, sizeof *run);
     if (run) {
         run->fill = fill;
@@ -190,14 +201,16 @@ struct hm_lane_run *hm_lane_run_new(const struct hm_program *p, const double *fi
     return run;
 }
 
-void hm_against(const struct hm_program *p, const struct hm_view *lanes, size_t k, bool two, const struct hm_lane_run *rest, struct hm_scratch *s,
-                struct hm_ends *ends) {
-    const size_t launches = s->across * HM_WIDTH, bytes = launches * sizeof(double), carry_bytes = s->carried * HM_WIDTH * sizeof(double);
+void hm_against(const struct hm_program *p, const struct hm_view *lanes, size_t k, bool two,
+                const struct hm_lane_run *rest, struct hm_scratch *s, struct hm_ends *ends) {
+    const size_t launches = s->across * HM_WIDTH, bytes = launches * sizeof(double),
+                 carry_bytes = s->carried * HM_WIDTH * sizeof(double);
     const int unroll = two && pair(lanes, k, k + 2) == 2 ? 2 : 1;
     const struct hm_view rest_views[2] = {{.duration = rest->fill}, {.duration = rest->fill}};
     struct state lane[2], others[2];
     for (size_t u = 0; u < (size_t)unroll; u++) {
-        /* The rest's launches are known until a group starts later than it did for the rest alone: from then on the rest runs again. */
+        /* The rest's launches are known until a group starts later than it did for the rest alone: from then on the
+         * rest runs again. */
         memcpy(s->launched[u], rest->launched, bytes);
         raise_all(s->launched[u], s->own + (k + u) * launches, launches);
         memcpy(s->spare[u], s->carry + (k + u) * s->carried * HM_WIDTH, carry_bytes);
@@ -207,9 +220,11 @@ void hm_against(const struct hm_program *p, const struct hm_view *lanes, size_t 
     }
     bool same = true;
     for (size_t round = p->free_rounds; round < p->rounds; round++) {
-        if (same && (memcmp(s->launched[0], rest->launched, bytes) != 0 || (unroll == 2 && memcmp(s->launched[1], rest->launched, bytes) != 0))) {
+        if (same && (memcmp(s->launched[0], rest->launched, bytes) != 0 ||
+                     (unroll == 2 && memcmp(s->launched[1], rest->launched, bytes) != 0))) {
             same = false;
-            for (size_t u = 0; u < (size_t)unroll && round; u++) memcpy(s->spare[2 + u], rest->carry + (round - 1) * s->carried * HM_WIDTH, carry_bytes);
+            for (size_t u = 0; u < (size_t)unroll && round; u++)
+                memcpy(s->spare[2 + u], rest->carry + (round - 1) * s->carried * HM_WIDTH, carry_bytes);
         }
         run_round(p, round, lanes + k, lane, unroll, false, s);
         if (!same) run_round(p, round, rest_views, others, unroll, false, s);
@@ -219,8 +234,8 @@ void hm_against(const struct hm_program *p, const struct hm_view *lanes, size_t 
     if (two && unroll == 1) hm_against(p, lanes, k + 1, false, rest, s, ends + 1);
 }
 
-void hm_replay_against(const struct hm_program *p, const struct hm_view *lane, const struct hm_lane_run *rest, struct hm_scratch *s,
-                       struct hm_ends *ends) {
+void hm_replay_against(const struct hm_program *p, const struct hm_view *lane, const struct hm_lane_run *rest,
+                       struct hm_scratch *s, struct hm_ends *ends) {
     hm_begin(p, lane, 1, false, s);
     hm_against(p, lane, 0, false, rest, s, ends);
 }

@@ -1,7 +1,7 @@
 /* text.c - the report for people: what it costs, where, who; one screen for a job of 64 workers.
  *
- * With colour the bars and the heatmap use block characters and the 256-colour palette; without, plain ASCII, so that the report
- * survives mail and log files. */
+ * With colour the bars and the heatmap use block characters and the 256-colour palette; without, plain ASCII, so that
+ * the report survives mail and log files. */
 #include "base/base.h"
 #include "hindmost/hindmost.h"
 
@@ -18,7 +18,9 @@ struct page {
     size_t width;
 };
 
-/* ---- pieces -------------------------------------------------------------------------------------------------------------------- */
+/* ---- pieces
+ * --------------------------------------------------------------------------------------------------------------------
+ */
 
 static const char *on(const struct page *p, const char *code) {
     return p->color ? code : "";
@@ -89,7 +91,9 @@ static void bar(struct page *p, double share, size_t width) {
     pad(p, width - n);
 }
 
-/* ---- the head -------------------------------------------------------------------------------------------------------------------- */
+/* ---- the head
+ * --------------------------------------------------------------------------------------------------------------------
+ */
 
 static void headline(struct page *p) {
     const struct hm_analysis *a = p->a;
@@ -99,21 +103,26 @@ static void headline(struct page *p) {
     if (a->vpp > 1) hm_str_add(&p->s, " (vpp %zu)", a->vpp);
     if (a->tp > 1) hm_str_add(&p->s, " x tp %zu", a->tp);
     if (a->cp > 1) hm_str_add(&p->s, " x cp %zu", a->cp);
-    hm_str_add(&p->s, " = %zu GPU%s, %zu worker%s, %zu step%s, %s ops\n\n", a->world, a->world == 1 ? "" : "s", a->dp * a->pp, a->dp * a->pp == 1 ? "" : "s",
-               a->n_steps, a->n_steps == 1 ? "" : "s", grouped(a->ops, n));
+    hm_str_add(&p->s, " = %zu GPU%s, %zu worker%s, %zu step%s, %s ops\n\n", a->world, a->world == 1 ? "" : "s",
+               a->dp * a->pp, a->dp * a->pp == 1 ? "" : "s", a->n_steps, a->n_steps == 1 ? "" : "s",
+               grouped(a->ops, n));
     const char *alarm = a->slowdown >= 1.2 ? RED : a->slowdown >= 1.1 ? YELLOW : "";
-    hm_str_add(&p->s, "%s%sS = %.3f%s  without stragglers the job would be %.2f times as fast; %.1f %% of its time is lost", on(p, BOLD), on(p, alarm), a->slowdown,
-               on(p, OFF), a->slowdown, 100 * a->waste);
+    hm_str_add(&p->s,
+               "%s%sS = %.3f%s  without stragglers the job would be %.2f times as fast; %.1f %% of its time is lost",
+               on(p, BOLD), on(p, alarm), a->slowdown, on(p, OFF), a->slowdown, 100 * a->waste);
     double hours = (double)a->world * a->actual_s * (double)a->n_steps / 3600;
     hm_str_add(&p->s, "\n           %.4g of %.4g GPU-hours recorded\n", hours * a->waste, hours);
-    hm_str_add(&p->s, "Step time  actual %s, replayed %s, ideal %s; discrepancy %.1f %%\n", seconds(a->actual_s, one), seconds(a->replayed_s, two),
-               seconds(a->ideal_s, three), 100 * a->discrepancy);
+    hm_str_add(&p->s, "Step time  actual %s, replayed %s, ideal %s; discrepancy %.1f %%\n", seconds(a->actual_s, one),
+               seconds(a->replayed_s, two), seconds(a->ideal_s, three), 100 * a->discrepancy);
     if (fabs(a->discrepancy) > 0.05)
-        hm_str_add(&p->s, "%sCaution    the replay misses the recorded step time by more than 5 %%: time outside the recorded ops; trust S less%s\n", on(p, YELLOW),
-                   on(p, OFF));
+        hm_str_add(&p->s,
+                   "%sCaution    the replay misses the recorded step time by more than 5 %%: time outside the recorded "
+                   "ops; trust S less%s\n",
+                   on(p, YELLOW), on(p, OFF));
 }
 
-/* ---- causes and fixes ---------------------------------------------------------------------------------------------------------------- */
+/* ---- causes and fixes
+ * ---------------------------------------------------------------------------------------------------------------- */
 
 /* Words of text, wrapped to the page and indented below `indent`. */
 static void wrapped(struct page *p, const char *text, size_t indent) {
@@ -143,8 +152,10 @@ static void list_places(struct page *p, const struct hm_cause *c) {
         hm_str_add(&p->s, "%sstage %u dp %u", between, c->workers[i].stage, c->workers[i].dp_rank);
     if (c->n_workers > NAMED) hm_str_add(&p->s, " and %zu more", c->n_workers - NAMED);
     if (c->n_workers) return;
-    for (size_t i = 0; i < c->n_stages && i < NAMED; i++, between = ", ") hm_str_add(&p->s, "%sstage %u", between, c->stages[i]);
-    for (size_t i = 0; i < c->n_dp_ranks && i < NAMED; i++, between = ", ") hm_str_add(&p->s, "%sdp rank %u", between, c->dp_ranks[i]);
+    for (size_t i = 0; i < c->n_stages && i < NAMED; i++, between = ", ")
+        hm_str_add(&p->s, "%sstage %u", between, c->stages[i]);
+    for (size_t i = 0; i < c->n_dp_ranks && i < NAMED; i++, between = ", ")
+        hm_str_add(&p->s, "%sdp rank %u", between, c->dp_ranks[i]);
 }
 
 static void diagnosis(struct page *p, const struct hm_diagnosis *d) {
@@ -166,7 +177,9 @@ static void diagnosis(struct page *p, const struct hm_diagnosis *d) {
     }
 }
 
-/* ---- where ----------------------------------------------------------------------------------------------------------------------------- */
+/* ---- where
+ * -----------------------------------------------------------------------------------------------------------------------------
+ */
 
 struct entry {
     char name[32];
@@ -249,16 +262,19 @@ static double worst_in(const struct hm_analysis *a, size_t s0, size_t s1, size_t
     return worst;
 }
 
-/* Rows stages, columns DP ranks. Few ranks show numbers; many show shades, and when they do not fit, a cell stands for several. */
+/* Rows stages, columns DP ranks. Few ranks show numbers; many show shades, and when they do not fit, a cell stands for
+ * several. */
 static void heatmap(struct page *p) {
     const struct hm_analysis *a = p->a;
     enum { MOST_ROWS = 16 };
     size_t room = p->width - 8;
     bool numbers = a->dp * 5 <= room;
-    size_t cell = numbers ? 5 : 1, columns = room / cell, per_column = (a->dp + columns - 1) / columns, per_row = (a->pp + MOST_ROWS - 1) / MOST_ROWS;
+    size_t cell = numbers ? 5 : 1, columns = room / cell, per_column = (a->dp + columns - 1) / columns,
+           per_row = (a->pp + MOST_ROWS - 1) / MOST_ROWS;
     hm_str_add(&p->s, "\n%sWorkers%s  S of each alone: rows stages, columns DP ranks", on(p, BOLD), on(p, OFF));
     if (!numbers && !p->color) hm_str_add(&p->s, "; .:-=+*#%%@ from 1.0 to 1.5");
-    if (per_column > 1 || per_row > 1) hm_str_add(&p->s, "; a cell is the worst of %zu x %zu workers", per_row, per_column);
+    if (per_column > 1 || per_row > 1)
+        hm_str_add(&p->s, "; a cell is the worst of %zu x %zu workers", per_row, per_column);
     hm_str_add(&p->s, "\n");
     if (numbers) {
         pad(p, 7);
@@ -268,8 +284,10 @@ static void heatmap(struct page *p) {
     for (size_t s = 0; s < a->pp; s += per_row) {
         hm_str_add(&p->s, "%6zu ", s);
         for (size_t d = 0; d < a->dp; d += per_column) {
-            double x = worst_in(a, s, s + per_row < a->pp ? s + per_row : a->pp, d, d + per_column < a->dp ? d + per_column : a->dp);
-            if (p->color) hm_str_add(&p->s, "\033[48;5;%dm\033[38;5;%dm", isnan(x) ? 232 : heat(x), scale(x) > 0.3 ? 16 : 252);
+            double x = worst_in(a, s, s + per_row < a->pp ? s + per_row : a->pp, d,
+                                d + per_column < a->dp ? d + per_column : a->dp);
+            if (p->color)
+                hm_str_add(&p->s, "\033[48;5;%dm\033[38;5;%dm", isnan(x) ? 232 : heat(x), scale(x) > 0.3 ? 16 : 252);
             if (numbers && isnan(x))
                 hm_str_add(&p->s, "    -");
             else if (numbers)
@@ -301,11 +319,14 @@ static void worst_workers(struct page *p) {
             if (k < SHOWN) worst[k] = r;
         }
     hm_str_add(&p->s, "\n%sWorst%s      ", on(p, BOLD), on(p, OFF));
-    for (size_t i = 0; i < n; i++) hm_str_add(&p->s, "%sstage %zu dp %zu: %.3f", i ? ", " : "", worst[i].stage, worst[i].dp, worst[i].slowdown);
-    hm_str_add(&p->s, "\nM_W %5.2f   the slowest 3 %% of workers (%zu) explain %.0f %% of the loss%s\n", a->worker_share.value, a->n_share_workers,
-               100 * a->worker_share.value, a->worker_share.value > 0.5 ? ": single workers" : "");
+    for (size_t i = 0; i < n; i++)
+        hm_str_add(&p->s, "%sstage %zu dp %zu: %.3f", i ? ", " : "", worst[i].stage, worst[i].dp, worst[i].slowdown);
+    hm_str_add(&p->s, "\nM_W %5.2f   the slowest 3 %% of workers (%zu) explain %.0f %% of the loss%s\n",
+               a->worker_share.value, a->n_share_workers, 100 * a->worker_share.value,
+               a->worker_share.value > 0.5 ? ": single workers" : "");
     if (a->pp > 1)
-        hm_str_add(&p->s, "M_S %5.2f   the last stage explains %.0f %% of the loss%s\n", a->last_stage_share.value, 100 * a->last_stage_share.value,
+        hm_str_add(&p->s, "M_S %5.2f   the last stage explains %.0f %% of the loss%s\n", a->last_stage_share.value,
+                   100 * a->last_stage_share.value,
                    a->last_stage_share.value >= 0.5 ? ": it is too heavy, or varies" : "");
 }
 
@@ -332,7 +353,8 @@ static void sparkline(struct page *p) {
         else
             hm_str_bytes(&p->s, plain + level, 1);
     }
-    hm_str_add(&p->s, "\n           slowdown %.3f to %.3f; worst: step %" PRId64 " with %.3f\n", low, high, a->steps[worst].step, a->steps[worst].slowdown);
+    hm_str_add(&p->s, "\n           slowdown %.3f to %.3f; worst: step %" PRId64 " with %.3f\n", low, high,
+               a->steps[worst].step, a->steps[worst].slowdown);
 }
 
 static void dropped(struct page *p) {
@@ -342,11 +364,15 @@ static void dropped(struct page *p) {
     enum { SHOWN = 10 };
     for (size_t i = 0; i < a->n_dropped && i < SHOWN; i++)
         hm_str_add(&p->s, "  %zu %s: %s\n", a->dropped[i].count, a->dropped[i].what, a->dropped[i].why);
-    if (a->n_dropped > SHOWN) hm_str_add(&p->s, "  and %zu more entries (see job.dropped in the JSON)\n", a->n_dropped - SHOWN);
+    if (a->n_dropped > SHOWN)
+        hm_str_add(&p->s, "  and %zu more entries (see job.dropped in the JSON)\n", a->n_dropped - SHOWN);
 }
 
-char *hm_analysis_text(const struct hm_analysis *a, const struct hm_diagnosis *d, const struct hm_text_options *options) {
-    struct page p = {.a = a, .color = options && options->color, .width = options && options->width > 0 ? (size_t)options->width : 100};
+char *hm_analysis_text(const struct hm_analysis *a, const struct hm_diagnosis *d,
+                       const struct hm_text_options *options) {
+    struct page p = {.a = a,
+                     .color = options && options->color,
+                     .width = options && options->width > 0 ? (size_t)options->width : 100};
     if (p.width < 60) p.width = 60;
     if (p.width > 200) p.width = 200;
     headline(&p);

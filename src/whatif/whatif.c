@@ -38,7 +38,8 @@ struct whatif {
     _Atomic size_t *selected;    /* [change] ops it touched */
 };
 
-/* ---- reading a change ---------------------------------------------------------------------------------------------------------- */
+/* ---- reading a change
+ * ---------------------------------------------------------------------------------------------------------- */
 
 static int bad(struct hm_error *err, const char *text, const char *why) {
     return hm_fail(err, HM_ERR_ARGUMENT, "--set %s: %s; see 'hindmost help whatif'", text, why);
@@ -64,7 +65,8 @@ static int parse_span(const char *text, const char *whole, struct span *span, st
     span->first = span->last = strtoll(text, &end, 10);
     bool good = isdigit((unsigned char)text[0]) && !errno;
     if (good && *end == '-' && isdigit((unsigned char)end[1])) span->last = strtoll(end + 1, &end, 10);
-    if (!good || *end || errno || span->last < span->first) return bad(err, whole, "a range is a number or A-B, such as dp:0-3");
+    if (!good || *end || errno || span->last < span->first)
+        return bad(err, whole, "a range is a number or A-B, such as dp:0-3");
     return 0;
 }
 
@@ -79,7 +81,8 @@ static int parse_selector(struct change *c, char *selector, const char *whole, s
         const char *argument = colon + 1;
         if (strcmp(term, "type") == 0) {
             c->any_type = false;
-            if (!select_type(c, argument)) return bad(err, whole, "no such op type; families are compute, p2p, dp and comm");
+            if (!select_type(c, argument))
+                return bad(err, whole, "no such op type; families are compute, p2p, dp and comm");
             continue;
         }
         int axis = 0;
@@ -128,7 +131,8 @@ static int parse_change(struct change *c, const char *text, struct hm_error *err
     return status == 0 ? parse_value(c, equals + 1, text, err) : -1;
 }
 
-/* ---- applying it ---------------------------------------------------------------------------------------------------------------- */
+/* ---- applying it
+ * ---------------------------------------------------------------------------------------------------------------- */
 
 static bool on_axis(const struct change *c, enum axis axis, int64_t at) {
     if (c->spans[axis] == 0) return true;
@@ -184,6 +188,7 @@ static void replay_block(void *context, size_t block, int thread) {
     for (size_t k = 0; k < w->changes; k++) apply(w, k, block, durations);
     hm_replay(t->program, w->views[thread], g->lanes, true, w->scratch[thread], &ends);
     memcpy(w->after + block * HM_WIDTH, ends.any, width * sizeof(double));
+    hm_grid_release(g, block, 0, g->lanes);
 }
 
 static int make_room(struct whatif *w, int threads) {
@@ -221,8 +226,8 @@ static void free_room(struct whatif *w, int threads) {
     hm_free(w->change);
 }
 
-int hm_whatif(struct hm_trace *trace, bool from_ideal, const char *const *changes, size_t n, int threads, struct hm_whatif_result *result,
-              struct hm_error *err) {
+int hm_whatif(struct hm_trace *trace, bool from_ideal, const char *const *changes, size_t n, int threads,
+              struct hm_whatif_result *result, struct hm_error *err) {
     struct whatif w = {.t = trace, .from_ideal = from_ideal, .changes = n};
     threads = hm_thread_count(threads, trace->grid.blocks);
     int status = (w.change = hm_alloc(n, sizeof *w.change)) ? 0 : hm_fail_memory(err);
