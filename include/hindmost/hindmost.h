@@ -26,9 +26,8 @@
 extern "C" {
 #endif
 
-/* ---- traces
- * ------------------------------------------------------------------------------------------------------------------ A
- * trace is a table with one row an op: dp_rank, stage, rank, step, optype, start_ts, duration (seconds), seq_id, mc,
+/* ---- traces ----
+ * A trace is a table with one row an op: dp_rank, stage, rank, step, optype, start_ts, duration (seconds), seq_id, mc,
  * mb_id, gmc; the format of the public StragglerAnalysis traces. Parquet, CSV and gzipped CSV are read. Rows may come
  * in any order; start_ts may count from the step's start or from anything else, as long as one step has one clock. */
 struct hm_trace;
@@ -51,8 +50,7 @@ struct hm_trace_options {
 HM_API struct hm_trace *hm_trace_open(const char *path, const struct hm_trace_options *options, struct hm_error *err);
 HM_API void hm_trace_free(struct hm_trace *trace);
 
-/* ---- analysis
- * ---------------------------------------------------------------------------------------------------------------- */
+/* ---- analysis ---- */
 
 enum hm_attribution {
     HM_ATTRIBUTION_EXACT, /* S of a worker by a replay of its own */
@@ -99,8 +97,7 @@ struct hm_dropped_item {
     const char *why;
 };
 
-/* The result. Arrays by stage, DP rank and worker cover the whole layout; NaN stands for DP ranks that were left out.
- */
+/* The result. Arrays by stage, DP rank and worker cover the whole layout; NaN stands for DP ranks that were left out. */
 struct hm_analysis {
     const char *name; /* of the job */
     size_t dp, pp, tp, cp, vpp, world;
@@ -141,8 +138,8 @@ HM_API struct hm_analysis *hm_analyze(struct hm_trace *trace, const struct hm_an
                                       struct hm_error *err);
 HM_API void hm_analysis_free(struct hm_analysis *analysis);
 
-/* ---- diagnosis
- * --------------------------------------------------------------------------------------------------------------- Why
+/* ---- diagnosis ----
+ * Why
  * the job straggles, how sure that is, what would help. Names of causes and fixes are fixed (docs/json.md). */
 
 /* One figure that speaks for a cause, or a small plot of them. */
@@ -191,9 +188,7 @@ HM_API struct hm_diagnosis *hm_diagnose(struct hm_trace *trace, const struct hm_
                                         struct hm_error *err);
 HM_API void hm_diagnosis_free(struct hm_diagnosis *diagnosis);
 
-/* ---- reports
- * -------------------------------------------------------------------------------------------------------------------
- */
+/* ---- reports ---- */
 
 /* Writes the analysis as JSON, schema hindmost.analysis/1. diagnosis may be NULL. Errors show in hm_out_commit. */
 HM_API void hm_analysis_write_json(const struct hm_analysis *analysis, const struct hm_diagnosis *diagnosis,
@@ -211,8 +206,7 @@ HM_API char *hm_analysis_text(const struct hm_analysis *analysis, const struct h
                               const struct hm_text_options *options);
 HM_API void hm_text_free(char *text);
 
-/* ---- one replay of your own
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- one replay of your own ---- */
 
 /* One change: SELECTOR=VALUE. Selectors and values are those of `hindmost whatif` (docs/method.md): comma-separated
  * type:NAME, stage:N, dp:A-B, step:A-B, mb:A-B or all; ideal, original, xF or seconds such as 0.15s. */

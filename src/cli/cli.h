@@ -25,9 +25,8 @@ extern const char analyze_help[];
 int whatif_main(int argc, char **argv);
 extern const char whatif_help[];
 
-/* ---- options
- * --------------------------------------------------------------------------------------------------------- Options may
- * stand anywhere; "--" ends them. Long ones take "--name value" or "--name=value". */
+/* ---- options ----
+ * Options may stand anywhere; "--" ends them. Long ones take "--name value" or "--name=value". */
 struct option_spec {
     const char *name; /* without the dashes */
     char letter;      /* 0: none */
@@ -54,8 +53,7 @@ bool option_integer(const struct options *o, const char *name, long min, long ma
 bool option_bytes(const struct options *o, const char *name, uint64_t *bytes);
 bool option_number(const struct options *o, const char *name, double min, double max, double *value);
 
-/* ---- messages
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- messages ---- */
 /* Prints "hindmost: MESSAGE" to stderr, returns EXIT_UNUSABLE. */
 int complain(const struct hm_error *err);
 int complain_text(const char *format, ...) HM_PRINTF(1, 2);

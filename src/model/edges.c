@@ -50,8 +50,7 @@ static void join(struct builder *b, int32_t x, int32_t y) {
     b->e->group[x] = b->e->group[y] = low;
 }
 
-/* ---- lists
- * ------------------------------------------------------------------------------------------------------------- */
+/* ---- lists ---- */
 
 struct sort_key {
     double start;
@@ -133,8 +132,7 @@ static int64_t chunk_of(const struct builder *b, int32_t compute) {
     return (int64_t)(op->mc > 0 ? op->mc : 0) * (int64_t)b->stages + op->stage;
 }
 
-/* ---- rules 1, 5: streams
- * ----------------------------------------------------------------------------------------------- */
+/* ---- rules 1, 5: streams ---- */
 
 static void order_streams(struct builder *b, const struct stage_ops *st) {
     chain(b, st->compute, st->n_compute);
@@ -156,8 +154,7 @@ static void order_streams(struct builder *b, const struct stage_ops *st) {
         if (st->n[t]) wait_for(b, st->of[t][0], st->compute[first - 2]);
 }
 
-/* ---- rules 3, 4, 8, 9: point-to-point
- * ---------------------------------------------------------------------------------- */
+/* ---- rules 3, 4, 8, 9: point-to-point ---- */
 
 /* Where a record of type t on this stage meets its peer, and the model chunk on the other side; next = +1 towards the
  * end of the model. */
@@ -274,8 +271,7 @@ static int32_t record_of(const struct link *l, int32_t compute) {
 }
 
 /* Pairs the sends of one stage with the receives of the next: the k-th real one with the k-th real one if all are
- * there, otherwise by microbatch and chunk; a transfer that lacks a record becomes a dependency between the two sides.
- */
+ * there, otherwise by microbatch and chunk; a transfer that lacks a record becomes a dependency between the two sides. */
 static void pair_link(struct builder *b, size_t stage, int send_type, const struct link *send, size_t peer_stage,
                       const struct link *recv) {
     if (send->n_real == recv->n_real && send->n_real == send->n_needed) {
@@ -338,8 +334,7 @@ static int point_to_point(struct builder *b) {
     return status;
 }
 
-/* ---- rules 2, 6, 7: data parallelism and the tail of the step
- * ---------------------------------------------------------- */
+/* ---- rules 2, 6, 7: data parallelism and the tail of the step ---- */
 
 /* DP communication runs in one stream, in launch order. */
 static void order_dp_stream(struct builder *b, const struct stage_ops *st) {

@@ -95,8 +95,7 @@ static int make_forward_edges(struct draft *d) {
     return 0;
 }
 
-/* ---- order: Kahn's algorithm with a heap
- * ------------------------------------------------------------------------------- */
+/* ---- order: Kahn's algorithm with a heap ---- */
 
 struct heap {
     uint32_t *item;
@@ -183,8 +182,7 @@ static int report_cycle(const struct draft *d, const char *path, struct hm_error
     return -1;
 }
 
-/* ---- the program
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- the program ---- */
 
 /* Numbers the slots: an across node's slots stand at the beginning of the round after its launch, all others where they
  * run. */

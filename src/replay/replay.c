@@ -162,8 +162,7 @@ void hm_replay(const struct hm_program *p, const struct hm_view *lanes, size_t n
     hm_finish(p, lanes, n, s, ends);
 }
 
-/* ---- one lane against the rest
- * ---------------------------------------------------------------------------------------------- */
+/* ---- one lane against the rest ---- */
 
 void hm_lane_run_free(struct hm_lane_run *run) {
     if (!run) return;

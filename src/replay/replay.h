@@ -12,8 +12,7 @@
 
 enum { HM_WIDTH = 8 };
 
-/* ---- the grid: recorded times, dense
- * -------------------------------------------------------------------------------------- */
+/* ---- the grid: recorded times, dense ---- */
 
 struct hm_grid {
     size_t steps, blocks, lanes, slots;
@@ -42,8 +41,7 @@ static inline size_t hm_grid_width(const struct hm_grid *g, size_t block) {
     return g->steps - block * HM_WIDTH < HM_WIDTH ? g->steps - block * HM_WIDTH : HM_WIDTH;
 }
 
-/* ---- the program, compiled
- * ------------------------------------------------------------------------------------------------ */
+/* ---- the program, compiled ---- */
 
 struct hm_program;
 struct hm_program *hm_program_compile(const struct hm_model *m, struct hm_error *err);
@@ -96,16 +94,13 @@ void hm_replay_against(const struct hm_program *p, const struct hm_view *lane, c
 
 /* The same for lane k of hm_begin's runs: exactly what a replay of all lanes gives, at the price of
  * the rest of one lane, plus the rounds in which `rest` has to wait for it. Takes two lanes, k and k + 1, if `two`
- * (each among `rest` alone, not together): they share the decoding. Fills ends[0], and ends[1] if two; only .optimizer.
- */
+ * (each among `rest` alone, not together): they share the decoding. Fills ends[0], and ends[1] if two; only .optimizer. */
 void hm_against(const struct hm_program *p, const struct hm_view *lanes, size_t k, bool two,
                 const struct hm_lane_run *rest, struct hm_scratch *s, struct hm_ends *ends);
 
-/* ---- the plain replay: every start and end of one lane set in one step, for timelines and as the reference in tests
- * ---------- */
+/* ---- the plain replay: every start and end of one lane set in one step, for timelines and as the reference in tests ---- */
 
-/* duration, start, end: [lane][slot]. launch_delay: same shape or NULL. Straight from the definition, one op at a time.
- */
+/* duration, start, end: [lane][slot]. launch_delay: same shape or NULL. Straight from the definition, one op at a time. */
 void hm_replay_plain(const struct hm_model *m, size_t lanes, const double *duration, double *start, double *end);
 
 #endif

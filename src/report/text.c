@@ -18,9 +18,7 @@ struct page {
     size_t width;
 };
 
-/* ---- pieces
- * --------------------------------------------------------------------------------------------------------------------
- */
+/* ---- pieces ---- */
 
 static const char *on(const struct page *p, const char *code) {
     return p->color ? code : "";
@@ -91,9 +89,7 @@ static void bar(struct page *p, double share, size_t width) {
     pad(p, width - n);
 }
 
-/* ---- the head
- * --------------------------------------------------------------------------------------------------------------------
- */
+/* ---- the head ---- */
 
 static void headline(struct page *p) {
     const struct hm_analysis *a = p->a;
@@ -121,8 +117,7 @@ static void headline(struct page *p) {
                    on(p, YELLOW), on(p, OFF));
 }
 
-/* ---- causes and fixes
- * ---------------------------------------------------------------------------------------------------------------- */
+/* ---- causes and fixes ---- */
 
 /* Words of text, wrapped to the page and indented below `indent`. */
 static void wrapped(struct page *p, const char *text, size_t indent) {
@@ -177,9 +172,7 @@ static void diagnosis(struct page *p, const struct hm_diagnosis *d) {
     }
 }
 
-/* ---- where
- * -----------------------------------------------------------------------------------------------------------------------------
- */
+/* ---- where ---- */
 
 struct entry {
     char name[32];

@@ -60,8 +60,7 @@ static struct hm_layout layout_seen(const struct hm_recording *r, int64_t ranks,
     return seen;
 }
 
-/* ---- groups of steps
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- groups of steps ---- */
 
 /* A row costs its record and two doubles in the dense arrays, with some room for padding to whole blocks of steps. */
 enum { BYTES_A_ROW = sizeof(struct hm_row) + 3 * sizeof(double) };

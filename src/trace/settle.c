@@ -47,8 +47,7 @@ static struct cell *cell_of(const struct hm_settle *s, uint64_t key) {
     return &s->cells[(size_t)s->step_of[hm_key_step(key)] * s->lanes + hm_key_dp(key)];
 }
 
-/* ---- steps and lanes seen
- * --------------------------------------------------------------------------------------------- */
+/* ---- steps and lanes seen ---- */
 
 struct numbered {
     int64_t number;
@@ -81,8 +80,7 @@ static int list_steps(struct hm_settle *s, struct hm_error *err) {
     return 0;
 }
 
-/* ---- the census
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- the census ---- */
 
 struct census {
     struct hm_settle *s;
@@ -155,8 +153,7 @@ static int take_census(struct hm_settle *s, struct hm_error *err) {
     return 0;
 }
 
-/* ---- the reference op set
- * ---------------------------------------------------------------------------------------------- */
+/* ---- the reference op set ---- */
 
 static int by_sum(const void *a, const void *b) {
     const struct cell *x = a, *y = b;
@@ -255,8 +252,7 @@ static int list_expected(struct hm_settle *s, struct hm_error *err) {
     return 0;
 }
 
-/* ---- repair
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- repair ---- */
 
 static uint32_t stage_and_type(uint64_t key) {
     return hm_key_op(key) >> HM_SEQ_BITS;
@@ -384,8 +380,7 @@ static int repair_cells(struct hm_settle *s, char **why, struct hm_error *err) {
     return status;
 }
 
-/* ---- the choice
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- the choice ---- */
 
 struct grid {
     bool *step_out, *lane_out;
@@ -508,16 +503,14 @@ static int choose_and_report(struct hm_settle *s, const char *why, struct hm_err
     return status;
 }
 
-/* ---- the reference cell
- * ------------------------------------------------------------------------------------------------ */
+/* ---- the reference cell ---- */
 
 static int by_side_key(const void *a, const void *b) {
     uint64_t x = ((const struct hm_side_row *)a)->key, y = ((const struct hm_side_row *)b)->key;
     return (x > y) - (x < y);
 }
 
-/* The model is built from the first kept replica in the first kept step, as the artefact does (DP rank 0, first step).
- */
+/* The model is built from the first kept replica in the first kept step, as the artefact does (DP rank 0, first step). */
 static int read_reference(struct hm_settle *s, struct hm_error *err) {
     struct hm_recording *r = s->r;
     uint32_t slot = 0, dp = r->lanes[0];
@@ -560,8 +553,7 @@ static int read_reference(struct hm_settle *s, struct hm_error *err) {
     return 0;
 }
 
-/* ---- step starts
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- step starts ---- */
 
 static int find_step_starts(struct hm_settle *s, struct hm_error *err) {
     struct hm_recording *r = s->r;

@@ -25,11 +25,6 @@ static const char *const column_name[COLUMNS] = {"step",     "dp_rank", "stage",
  * is made to exhaust memory, not to be analysed. */
 enum { MAX_ROWS_PER_BYTE = 64, FREE_ROWS = 1 << 20 };
 
-struct unknown_type {
-    char name[64];
-    size_t count;
-};
-
 struct hm_table {
     char *path, *relation; /* relation: read_parquet('...') or read_csv('...') */
     int fd;                /* keeps a path with glob characters open */
@@ -45,12 +40,10 @@ struct hm_table {
     size_t row_limit;
     _Atomic bool stop, over_limit;
     _Atomic int64_t first_step, max_rank, max_mc, max_dp;
-    _Atomic size_t done;
-    pthread_mutex_t lock; /* guards what follows */
+    _Atomic size_t done, unknown; /* unknown: rows of op types that are not known */
+    pthread_mutex_t lock;         /* guards what follows */
     struct hm_error *err;
     bool failed;
-    struct unknown_type unknown[16];
-    size_t unknowns, unknown_rows;
 };
 
 static void fail_once(struct hm_table *t, enum hm_error_code code, const char *format, ...) HM_PRINTF(3, 4);
@@ -67,33 +60,16 @@ static void fail_once(struct hm_table *t, enum hm_error_code code, const char *f
     atomic_store(&t->stop, true);
 }
 
-/* ---- the sink
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- the sink ---- */
 
 struct chunk {
     const int64_t *integer[COLUMNS];
     const double *number[COLUMNS];
-    duckdb_string_t *text;
     uint64_t *valid[COLUMNS];
 };
 
 static bool is_null(const struct chunk *c, int column, idx_t i) {
     return c->valid[column] && !duckdb_validity_row_is_valid(c->valid[column], i);
-}
-
-static void count_unknown(struct hm_table *t, const char *name, size_t length) {
-    pthread_mutex_lock(&t->lock);
-    size_t k = 0;
-    if (length > sizeof t->unknown[0].name - 1) length = sizeof t->unknown[0].name - 1;
-    while (k < t->unknowns && (strlen(t->unknown[k].name) != length || memcmp(t->unknown[k].name, name, length) != 0))
-        k++;
-    if (k == t->unknowns && k < sizeof t->unknown / sizeof t->unknown[0]) {
-        memcpy(t->unknown[k].name, name, length);
-        t->unknowns++;
-    }
-    if (k < t->unknowns) t->unknown[k].count++;
-    t->unknown_rows++;
-    pthread_mutex_unlock(&t->lock);
 }
 
 /* Says what is wrong with row i in the words of the trace. Only called when something is. */
@@ -196,23 +172,13 @@ static void take_chunk(struct hm_table *t, const struct chunk *c, idx_t n) {
     }
     int64_t last_step = -1, max_rank = -1, max_mc = -1, max_dp = -1;
     uint32_t slot = UINT32_MAX;
-    duckdb_string_t last_text;
-    memset(&last_text, 0, sizeof last_text);
-    int type = -1;
-    bool any_type = false;
+    size_t unknown = 0;
     for (idx_t i = 0; i < n; i++) {
-        if (!is_null(c, C_OPTYPE, i) && !(any_type && memcmp(&c->text[i], &last_text, sizeof last_text) == 0)) {
-            last_text = c->text[i];
-            any_type = true;
-            type = hm_op_type_find(duckdb_string_t_data(&c->text[i]), duckdb_string_t_length(c->text[i]));
-        }
+        int64_t type = is_null(c, C_OPTYPE, i) ? -1 : c->integer[C_OPTYPE][i];
         struct hm_row *row = t->side_only ? NULL : hm_rows_at(&t->recording->rows, first + i);
-        if (is_null(c, C_OPTYPE, i) || type < 0) {
+        if (type < 0) {
             if (row) row->key = HM_KEY_DEAD;
-            if (t->count_dropped && is_null(c, C_OPTYPE, i))
-                count_unknown(t, "(none)", 6);
-            else if (t->count_dropped)
-                count_unknown(t, duckdb_string_t_data(&c->text[i]), duckdb_string_t_length(c->text[i]));
+            unknown++;
             continue;
         }
         int64_t step = c->integer[C_STEP][i], dp = c->integer[C_DP][i], stage = c->integer[C_STAGE][i],
@@ -249,6 +215,7 @@ static void take_chunk(struct hm_table *t, const struct chunk *c, idx_t n) {
             }
         }
     }
+    if (unknown) atomic_fetch_add(&t->unknown, unknown);
     raise_to(&t->max_rank, max_rank);
     raise_to(&t->max_mc, max_mc);
     raise_to(&t->max_dp, max_dp);
@@ -267,43 +234,59 @@ static void sink(duckdb_function_info info, duckdb_data_chunk input, duckdb_vect
         c.valid[k] = duckdb_vector_get_validity(v);
         c.integer[k] = data;
         c.number[k] = data;
-        if (k == C_OPTYPE) c.text = data;
     }
     memset(duckdb_vector_get_data(output), 0, n);
     if (!atomic_load_explicit(&t->stop, memory_order_relaxed)) take_chunk(t, &c, n);
     if (atomic_load_explicit(&t->stop, memory_order_relaxed)) duckdb_scalar_function_set_error(info, "stopped");
 }
 
-static int register_sink(struct hm_table *t) {
-    duckdb_scalar_function f = duckdb_create_scalar_function();
-    duckdb_scalar_function_set_name(f, "hm_sink");
+/* hm_op_type(text): the number of an op type, or -1. A function of one column, so that DuckDB evaluates it on the column's dictionary
+ * and no row's text is ever copied. */
+static void op_type(duckdb_function_info info, duckdb_data_chunk input, duckdb_vector output) {
+    (void)info;
+    duckdb_vector v = duckdb_data_chunk_get_vector(input, 0);
+    duckdb_string_t *text = duckdb_vector_get_data(v);
+    uint64_t *valid = duckdb_vector_get_validity(v);
+    int64_t *type = duckdb_vector_get_data(output);
+    for (idx_t i = 0; i < duckdb_data_chunk_get_size(input); i++)
+        type[i] = valid && !duckdb_validity_row_is_valid(valid, i)
+                      ? -1
+                      : hm_op_type_find(duckdb_string_t_data(&text[i]), duckdb_string_t_length(text[i]));
+}
+
+static int register_functions(struct hm_table *t) {
     duckdb_logical_type integer = duckdb_create_logical_type(DUCKDB_TYPE_BIGINT),
                         number = duckdb_create_logical_type(DUCKDB_TYPE_DOUBLE),
                         text = duckdb_create_logical_type(DUCKDB_TYPE_VARCHAR),
                         flag = duckdb_create_logical_type(DUCKDB_TYPE_BOOLEAN);
+    duckdb_scalar_function type_of = duckdb_create_scalar_function(), f = duckdb_create_scalar_function();
+    duckdb_scalar_function_set_name(type_of, "hm_op_type");
+    duckdb_scalar_function_add_parameter(type_of, text);
+    duckdb_scalar_function_set_return_type(type_of, integer);
+    duckdb_scalar_function_set_special_handling(type_of);
+    duckdb_scalar_function_set_function(type_of, op_type);
+    duckdb_scalar_function_set_name(f, "hm_sink");
     for (int k = 0; k < COLUMNS; k++)
-        duckdb_scalar_function_add_parameter(f, k == C_OPTYPE                     ? text
-                                                : k == C_START || k == C_DURATION ? number
-                                                                                  : integer);
+        duckdb_scalar_function_add_parameter(f, k == C_START || k == C_DURATION ? number : integer);
     duckdb_scalar_function_set_return_type(f, flag);
     duckdb_scalar_function_set_special_handling(f); /* NULLs are ours to judge */
     duckdb_scalar_function_set_volatile(f);
     duckdb_scalar_function_set_extra_info(f, t, NULL);
     duckdb_scalar_function_set_function(f, sink);
-    duckdb_state state = duckdb_register_scalar_function(t->con, f);
+    bool good = duckdb_register_scalar_function(t->con, type_of) == DuckDBSuccess &&
+                duckdb_register_scalar_function(t->con, f) == DuckDBSuccess;
+    duckdb_destroy_scalar_function(&type_of);
     duckdb_destroy_scalar_function(&f);
     duckdb_destroy_logical_type(&integer);
     duckdb_destroy_logical_type(&number);
     duckdb_destroy_logical_type(&text);
     duckdb_destroy_logical_type(&flag);
-    return state == DuckDBSuccess ? 0 : -1;
+    return good ? 0 : -1;
 }
 
-/* ---- queries
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- queries ---- */
 
-/* The first line of a DuckDB message, without its "Error: " lead and without the path, which stands before it anyway.
- */
+/* The first line of a DuckDB message, without its "Error: " lead and without the path, which stands before it anyway. */
 static void duckdb_reason(const char *message, char *text, size_t size) {
     if (!message) message = "the reader failed";
     const char *colon = strstr(message, "Error: ");
@@ -341,9 +324,9 @@ static int column_expression(struct hm_table *t, int column, const char *type, s
     bool text = strcmp(type, "VARCHAR") == 0, number = column == C_START || column == C_DURATION;
     if (column == C_OPTYPE) {
         if (text)
-            format = "\"%s\"";
+            format = "hm_op_type(\"%s\")";
         else if (strncmp(type, "ENUM", 4) == 0)
-            format = "CAST(\"%s\" AS VARCHAR)";
+            format = "hm_op_type(CAST(\"%s\" AS VARCHAR))";
     } else if (number && (is_integer_type(type) || is_real_type(type))) {
         format = "CAST(\"%s\" AS DOUBLE)";
     } else if (number && text) {
@@ -416,8 +399,7 @@ static int count_parquet_rows(struct hm_table *t, struct hm_error *err) {
     return 0;
 }
 
-/* ---- opening
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- opening ---- */
 
 enum format { PARQUET, CSV, CSV_GZ, NO_FORMAT };
 
@@ -500,7 +482,7 @@ static int open_database(struct hm_table *t, int threads, struct hm_error *err) 
         duckdb_set_config(config, "preserve_insertion_order", "false") != DuckDBSuccess ||
         duckdb_set_config(config, "autoinstall_known_extensions", "false") != DuckDBSuccess ||
         duckdb_open_ext(NULL, &t->db, config, &message) != DuckDBSuccess ||
-        duckdb_connect(t->db, &t->con) != DuckDBSuccess || register_sink(t) != 0)
+        duckdb_connect(t->db, &t->con) != DuckDBSuccess || register_functions(t) != 0)
         status = hm_fail(err, HM_ERR_MEMORY, "%s: the table reader could not be started: %s", t->path,
                          message ? message : "out of memory");
     duckdb_free(message);
@@ -546,8 +528,7 @@ void hm_table_close(struct hm_table *t) {
     hm_free(t);
 }
 
-/* ---- reading
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- reading ---- */
 
 static int run_sink(struct hm_table *t, const char *where, struct hm_error *err) {
     struct hm_str sql = {0};
@@ -581,20 +562,31 @@ static void clear_sightings(struct hm_table *t) {
     atomic_store(&t->max_mc, -1);
     atomic_store(&t->max_dp, -1);
     atomic_store(&t->done, 0);
-    t->unknowns = t->unknown_rows = 0;
-    memset(t->unknown, 0, sizeof t->unknown);
+    atomic_store(&t->unknown, 0);
 }
 
-static int report_unknown(struct hm_table *t, struct hm_recording *r, struct hm_error *err) {
-    size_t named = 0;
-    for (size_t k = 0; k < t->unknowns; k++) {
-        named += t->unknown[k].count;
-        if (hm_drop(r, "rows", t->unknown[k].count, "op type %s is not known", t->unknown[k].name) != 0)
-            return hm_fail_memory(err);
+/* Names the op types that are not known, if there were any: a second, rare query. */
+static int report_unknown(struct hm_table *t, struct hm_recording *r, const char *where, struct hm_error *err) {
+    enum { NAMED = 16 };
+    size_t named = 0, all = atomic_load(&t->unknown);
+    if (all == 0) return 0;
+    char *sql = hm_sprintf("SELECT coalesce(CAST(optype AS VARCHAR), '(none)'), count(*) AS n FROM %s%s %s %s < 0 GROUP BY 1 ORDER BY n DESC, 1 LIMIT %d",
+                           t->relation, where, *where ? "AND" : "WHERE", t->expression[C_OPTYPE], NAMED);
+    if (!sql) return hm_fail_memory(err);
+    duckdb_result result;
+    int status = run(t, sql, &result, err);
+    hm_free(sql);
+    if (status != 0) return -1;
+    for (idx_t i = 0; i < duckdb_row_count(&result) && status == 0; i++) {
+        char *name = duckdb_value_varchar(&result, 0, i);
+        size_t count = (size_t)duckdb_value_int64(&result, 1, i);
+        named += count;
+        status = hm_drop(r, "rows", count, "op type %.64s is not known", name ? name : "(none)");
+        duckdb_free(name);
     }
-    if (t->unknown_rows > named && hm_drop(r, "rows", t->unknown_rows - named, "op types that are not known") != 0)
-        return hm_fail_memory(err);
-    return 0;
+    duckdb_destroy_result(&result);
+    if (status == 0 && all > named) status = hm_drop(r, "rows", all - named, "further op types that are not known");
+    return status == 0 ? 0 : hm_fail_memory(err);
 }
 
 static void take_most(int64_t *most, int64_t value) {
@@ -615,6 +607,7 @@ int hm_table_read(struct hm_table *t, struct hm_recording *r, int64_t first_step
     if (!where) return hm_fail_memory(err);
     struct hm_error reader = {0};
     int status = run_sink(t, where, &reader);
+    if (status == 0 && count_dropped) status = report_unknown(t, r, where, &reader);
     hm_free(where);
     if (atomic_load(&t->over_limit)) return 1;
     if (status != 0) {
@@ -624,7 +617,7 @@ int hm_table_read(struct hm_table *t, struct hm_recording *r, int64_t first_step
     take_most(&r->layout.world, atomic_load(&t->max_rank) + 1);
     take_most(&r->layout.vpp, atomic_load(&t->max_mc) + 1);
     take_most(&r->layout.dp, atomic_load(&t->max_dp) + 1);
-    return report_unknown(t, r, err);
+    return 0;
 }
 
 int hm_table_list_steps(struct hm_table *t, struct hm_step_rows **steps, size_t *n, int64_t *dp, struct hm_error *err) {

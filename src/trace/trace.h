@@ -134,8 +134,7 @@ void hm_recording_free(struct hm_recording *r);
 /* Adds an entry to `dropped`; takes a printf-formatted reason. 0, or -1 without memory. */
 int hm_drop(struct hm_recording *r, const char *what, size_t count, const char *why, ...) HM_PRINTF(4, 5);
 
-/* ---- for the files of this room
- * -------------------------------------------------------------------------------------- */
+/* ---- for the files of this room ---- */
 
 /* Distinct step numbers, interned from several threads: open addressing in a table that never moves. */
 enum { HM_STEP_TABLE = 1 << HM_STEP_BITS };

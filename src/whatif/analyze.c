@@ -80,8 +80,7 @@ static void step_done(struct run *r) {
     if (stop) atomic_store(&r->stop, true);
 }
 
-/* ---- scenarios over all lanes
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- scenarios over all lanes ---- */
 
 static void set_views(const struct run *r, size_t block, const uint8_t *keep, struct hm_view *views) {
     const struct hm_grid *g = &r->t->grid;
@@ -130,8 +129,7 @@ static void replay_scenario(void *context, size_t index, int thread) {
     step_done(r);
 }
 
-/* The scenarios: everything original; all but the last stage original; each op family; each stage (the last one last).
- */
+/* The scenarios: everything original; all but the last stage original; each op family; each stage (the last one last). */
 static int make_scenarios(struct run *r) {
     r->first_family = FIXED_SCENARIOS;
     r->first_stage = FIXED_SCENARIOS + HM_FAMILIES;
@@ -151,8 +149,7 @@ static int make_scenarios(struct run *r) {
     return 0;
 }
 
-/* ---- a set of workers
- * ------------------------------------------------------------------------------------------------------------- */
+/* ---- a set of workers ---- */
 
 static void replay_share(void *context, size_t block, int thread) {
     struct run *r = context;
@@ -236,8 +233,7 @@ static int share_of_slowest(struct run *r, double original, double ideal) {
     return 0;
 }
 
-/* ---- from replays to the result
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- from replays to the result ---- */
 
 static double mean_of(const double *values, size_t n, double unit) {
     return hm_mean(values, n) / unit;

@@ -17,8 +17,7 @@ void hm_trace_free(struct hm_trace *trace) {
     hm_free(trace);
 }
 
-/* ---- "12,20-23"
- * ---------------------------------------------------------------------------------------------------------------- */
+/* ---- "12,20-23" ---- */
 
 struct range {
     int64_t first, last;
@@ -78,9 +77,7 @@ static int select_steps(struct hm_recording *r, const char *text, struct hm_erro
     return status;
 }
 
-/* ---- opening
- * ---------------------------------------------------------------------------------------------------------------------
- */
+/* ---- opening ---- */
 
 static int prepare(struct hm_trace *t, const char *path, const struct hm_trace_options *o, struct hm_error *err) {
     t->recording = hm_recording_read(path, o->metadata, o->memory_bytes, o->threads, o->progress, o->context, err);

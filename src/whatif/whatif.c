@@ -38,8 +38,7 @@ struct whatif {
     _Atomic size_t *selected;    /* [change] ops it touched */
 };
 
-/* ---- reading a change
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- reading a change ---- */
 
 static int bad(struct hm_error *err, const char *text, const char *why) {
     return hm_fail(err, HM_ERR_ARGUMENT, "--set %s: %s; see 'hindmost help whatif'", text, why);
@@ -131,8 +130,7 @@ static int parse_change(struct change *c, const char *text, struct hm_error *err
     return status == 0 ? parse_value(c, equals + 1, text, err) : -1;
 }
 
-/* ---- applying it
- * ---------------------------------------------------------------------------------------------------------------- */
+/* ---- applying it ---- */
 
 static bool on_axis(const struct change *c, enum axis axis, int64_t at) {
     if (c->spans[axis] == 0) return true;
