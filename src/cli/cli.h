@@ -24,6 +24,8 @@ int analyze_main(int argc, char **argv);
 extern const char analyze_help[];
 int whatif_main(int argc, char **argv);
 extern const char whatif_help[];
+int synth_main(int argc, char **argv);
+extern const char synth_help[];
 
 /* ---- options ----
  * Options may stand anywhere; "--" ends them. Long ones take "--name value" or "--name=value". */

@@ -195,4 +195,34 @@ int hm_metadata_read(const char *path, struct hm_layout *layout, struct hm_error
 int hm_layout_settle(struct hm_layout *layout, const struct hm_layout *seen, const char *path, const char *meta_path,
                      struct hm_error *err);
 
+/* ---- writing op tables ---------------------------------------------------------------------------------------------------- */
+
+struct hm_table_row {
+    int64_t step;
+    uint32_t dp, stage, rank, type, seq;
+    int32_t mc, mb, gmc; /* -1 where they do not apply */
+    double start_s, duration_s;
+};
+
+struct hm_table_source {
+    /* Gives up to `max` rows; 0 at the end, or with *err filled on failure. */
+    size_t (*next)(void *context, struct hm_table_row *rows, size_t max, struct hm_error *err);
+    void *context;
+    bool float32; /* times in float32, as the public traces have them; else in double */
+    int64_t max_dp, max_stage, max_rank, max_mc, max_mb, max_gmc; /* largest values: columns are as narrow as these allow */
+    double total_rows; /* for progress; 0: not known */
+    hm_progress_fn progress;
+    void *progress_context;
+};
+
+/* Writes rows to PATH.parquet or PATH.csv (by extension), in the order in which they come. Nothing appears at `path` unless all is
+ * written. */
+int hm_table_write(const char *path, const struct hm_table_source *source, struct hm_error *err);
+bool hm_table_format_known(const char *path);
+
+/* Calls copy(context, " TO 'temporary' (options)", path, err) and renames the temporary file to `path` if it returns 0. */
+typedef int (*hm_table_copy_fn)(void *context, const char *to, const char *path, struct hm_error *err);
+int hm_table_replace(const char *path, hm_table_copy_fn copy, void *context, struct hm_error *err);
+int hm_table_copy_failed(const char *path, const char *message, struct hm_error *err);
+
 #endif
