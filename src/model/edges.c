@@ -231,6 +231,13 @@ static void match_computes(const struct builder *b, const struct stage_ops *st, 
         records[i].real = records[i].compute != NONE && moves_data(b, type, records[i].compute);
 }
 
+/* The compute of this type before `compute` on its stage. */
+static int32_t compute_before(const struct stage_ops *st, int compute_type, int32_t compute) {
+    for (size_t k = 1; k < st->n[compute_type]; k++)
+        if (st->of[compute_type][k] == compute) return st->of[compute_type][k - 1];
+    return NONE;
+}
+
 /* A send waits for its compute; a compute waits for its receive, which is posted after the compute before it. */
 static void tie_to_computes(struct builder *b, const struct stage_ops *st, int type, const struct record *records,
                             size_t n) {
@@ -243,8 +250,7 @@ static void tie_to_computes(struct builder *b, const struct stage_ops *st, int t
             continue;
         }
         wait_for(b, compute, records[i].op);
-        for (size_t k = 1; k < st->n[compute_type]; k++)
-            if (st->of[compute_type][k] == compute) wait_for(b, records[i].op, st->of[compute_type][k - 1]);
+        wait_for(b, records[i].op, compute_before(st, compute_type, compute));
     }
 }
 
@@ -289,12 +295,19 @@ static void pair_link(struct builder *b, size_t stage, int send_type, const stru
         if (!moves_data(b, send_type, from)) continue;
         int32_t to = partner(b, peer_stage, from, peer_direction(send_type));
         int32_t sent = record_of(send, from), received = to == NONE ? NONE : record_of(recv, to);
-        if (sent != NONE && received != NONE)
+        if (sent != NONE && received != NONE) {
             join(b, sent, received);
-        else if (received != NONE)
+        } else if (received != NONE) {
             wait_for(b, received, from);
-        else
+            b->e->lonely[received] = true;
+        } else {
             wait_for(b, to, sent != NONE ? sent : from);
+            if (sent == NONE || to == NONE) continue;
+            wait_for(
+                b, sent,
+                compute_before(&b->stage[peer_stage], compute_type, to)); /* the receive would be posted after it */
+            b->e->lonely[sent] = true;
+        }
     }
 }
 
@@ -460,7 +473,8 @@ int hm_edges_build(struct hm_edges *e, const struct hm_ref_op *ops, size_t n, in
     e->n = n;
     e->group = hm_alloc(n, sizeof *e->group);
     e->across = hm_alloc(n, sizeof *e->across);
-    int status = !e->group || !e->across || list_ops(&b) != 0 ? -1 : 0;
+    e->lonely = hm_alloc(n, sizeof *e->lonely);
+    int status = !e->group || !e->across || !e->lonely || list_ops(&b) != 0 ? -1 : 0;
     if (status == 0) {
         e->uses_dp = dp_size > 1;
         for (uint32_t i = 0; i < n; i++) {
@@ -489,6 +503,7 @@ int hm_edges_build(struct hm_edges *e, const struct hm_ref_op *ops, size_t n, in
 void hm_edges_free(struct hm_edges *e) {
     hm_free(e->group);
     hm_free(e->across);
+    hm_free(e->lonely);
     hm_free(e->edge);
     *e = (struct hm_edges){0};
 }

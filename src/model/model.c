@@ -243,6 +243,7 @@ static int assemble(const struct draft *d, struct hm_model *m) {
         struct hm_slot *slot = &m->slot[slot_of[i]];
         slot->stage = op->stage, slot->type = op->type, slot->seq = op->seq;
         slot->mc = op->mc, slot->mb = op->mb, slot->gmc = op->gmc;
+        slot->lonely = e->lonely[i];
         if (op->stage + 1 > m->stages) m->stages = op->stage + 1;
     }
     for (size_t k = 0; k < e->n_edges; k++)

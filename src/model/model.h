@@ -18,6 +18,8 @@ struct hm_slot {
     int32_t mc, mb, gmc; /* model chunk in the stage, microbatch, chunk in the model; -1 where they do not apply */
     uint32_t node;
     uint32_t first_dep, n_deps; /* what this op waits for: slots, in hm_model.dep */
+    bool
+        lonely; /* a transfer whose other side has no record: the computes it waits for tell when that side was ready */
 };
 
 struct hm_node {

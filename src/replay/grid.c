@@ -93,6 +93,17 @@ static void latest_start(const struct hm_node *node, const double *start, double
         if (start[i] > latest[i % HM_WIDTH]) latest[i % HM_WIDTH] = start[i];
 }
 
+/* The recorded ends of the computes that a lonely transfer waits for stand for the launch of its other side. */
+static void latest_compute(const struct hm_model *m, const struct hm_slot *slot, const double *start,
+                           const double *duration, double *latest) {
+    for (uint32_t d = slot->first_dep; d < slot->first_dep + slot->n_deps; d++) {
+        if (!hm_is_compute((int)m->slot[m->dep[d]].type)) continue;
+        size_t at = (size_t)m->dep[d] * HM_WIDTH;
+        for (size_t k = 0; k < HM_WIDTH; k++)
+            if (start[at + k] + duration[at + k] > latest[k]) latest[k] = start[at + k] + duration[at + k];
+    }
+}
+
 static void transfers_of_block(void *context, size_t block, int thread) {
     (void)thread;
     struct fill *f = context;
@@ -114,8 +125,10 @@ static void transfers_of_block(void *context, size_t block, int thread) {
         double *duration = hm_grid_lane(g, g->duration, block, lane);
         for (size_t k = 0; k < f->m->n_nodes; k++) {
             const struct hm_node *node = &f->m->node[k];
-            if (node->across >= 0 || node->n_slots < 2) continue;
+            const struct hm_slot *slot = &f->m->slot[node->first_slot];
+            if (node->across >= 0 || (node->n_slots < 2 && !slot->lonely)) continue;
             double latest[HM_WIDTH] = {0};
+            if (slot->lonely) latest_compute(f->m, slot, start, duration, latest);
             latest_start(node, start, latest);
             zeroed += take_off_waiting(node, start, duration, latest);
         }

@@ -68,6 +68,8 @@ struct hm_kernels {
     hm_kernel run[2][2][2];
 };
 const struct hm_kernels *hm_kernels_best(void); /* for this processor */
+/* Runs with these kernels from now on, so that tests reach all that the processor has. */
+void hm_scratch_use(struct hm_scratch *s, const struct hm_kernels *kernels);
 extern const struct hm_kernels hm_kernels_base;
 #ifdef HM_HAVE_X86_KERNELS
 extern const struct hm_kernels hm_kernels_avx2, hm_kernels_avx512;

@@ -51,6 +51,10 @@ struct hm_scratch *hm_scratch_new(const struct hm_program *p, size_t lanes) {
     return NULL;
 }
 
+void hm_scratch_use(struct hm_scratch *s, const struct hm_kernels *kernels) {
+    s->kernels = kernels;
+}
+
 void hm_scratch_free(struct hm_scratch *s) {
     if (!s) return;
     hm_free(s->regs);

@@ -37,9 +37,10 @@ static int take_pair(struct hm_layout *layout, const char *path, const char *key
     char *end;
     errno = 0;
     long long n = strtoll(value, &end, 10);
-    if (errno || end == value || *end || n <= 0 || n > 100000000)
-        return hm_fail(err, HM_ERR_INPUT, "%s: line %zu: %s is '%s'; it must be a positive whole number", path, line,
-                       key, value);
+    long long most = field == &layout->world ? 1000000000 : 32768; /* so that the product of all sizes fits 64 bits */
+    if (errno || end == value || *end || n <= 0 || n > most)
+        return hm_fail(err, HM_ERR_INPUT, "%s: line %zu: %s is '%.40s'; it must be a whole number from 1 to %lld", path,
+                       line, key, value, most);
     *field = n;
     return 0;
 }
@@ -56,10 +57,11 @@ static int parse(yaml_parser_t *parser, struct hm_layout *layout, const char *pa
                            parser->problem_mark.line + 1, parser->problem ? parser->problem : "cannot be parsed");
         switch (event.type) {
         case YAML_MAPPING_START_EVENT:
-            if (depth == 0) mapping = true;
-            depth++;
-            break;
         case YAML_SEQUENCE_START_EVENT:
+            if (depth == 0) mapping = event.type == YAML_MAPPING_START_EVENT;
+            if (depth == 1 && field_of(layout, key))
+                status = hm_fail(err, HM_ERR_INPUT, "%s: line %zu: %s is a list; it must be one whole number", path,
+                                 event.start_mark.line + 1, key);
             depth++;
             break;
         case YAML_MAPPING_END_EVENT:
@@ -149,14 +151,27 @@ int hm_layout_settle(struct hm_layout *layout, const struct hm_layout *seen, con
             return contradiction(path, meta_path, known[k].key, *known[k].says, known[k].seen, err);
         *known[k].says = known[k].seen;
     }
-    /* The trace stores one rank of each TP (and sequence-parallel) group: rank numbers advance by tp * dsp from worker
-     * to worker. */
-    int64_t says_stride = layout->tp && layout->dsp ? layout->tp * layout->dsp : 0;
-    if (says_stride && seen->tp && layout->dp == seen->dp && says_stride != seen->tp)
-        return contradiction(path, meta_path, "tp_size x dsp_size", says_stride, seen->tp, err);
-    int64_t stride = says_stride ? says_stride : seen->tp ? seen->tp : 1;
-    if (!layout->tp) layout->tp = layout->dsp && stride % layout->dsp == 0 ? stride / layout->dsp : stride;
-    if (!layout->dsp) layout->dsp = stride % layout->tp == 0 ? stride / layout->tp : 1;
-    if (!layout->world) layout->world = layout->dp * layout->pp * layout->tp * layout->dsp;
+    /* The trace stores one rank of each TP (and sequence-parallel) group: rank numbers advance by tp * dsp from worker to worker. */
+    int64_t says_stride = (layout->tp ? layout->tp : 1) * (layout->dsp ? layout->dsp : 1);
+    bool whole = layout->tp && layout->dsp, says_all = whole || layout->world,
+         stride_seen = seen->tp && layout->dp == seen->dp;
+    if (stride_seen && (whole ? says_stride != seen->tp : seen->tp % says_stride != 0))
+        return contradiction(path, meta_path,
+                             whole        ? "tp_size x dsp_size"
+                             : layout->tp ? "tp_size"
+                                          : "dsp_size",
+                             says_stride, seen->tp, err);
+    int64_t stride = whole || !stride_seen ? says_stride : seen->tp;
+    if (!layout->tp) layout->tp = layout->dsp ? stride / layout->dsp : stride;
+    if (!layout->dsp) layout->dsp = stride / layout->tp;
+    int64_t world = layout->dp * layout->pp * stride;
+    if (layout->world && layout->world != world)
+        return contradiction(path, meta_path, "world_size", layout->world, world, err);
+    if (says_all && seen->world > world)
+        return hm_fail(err, HM_ERR_INPUT,
+                       "%s: rank %" PRId64 " is outside the layout of %s (world_size %" PRId64
+                       "); give the metadata of this trace, or none",
+                       path, seen->world - 1, meta_path, world);
+    layout->world = world;
     return 0;
 }

@@ -1,6 +1,7 @@
 /* recording.c - reads a trace file whole: rows, layout, settled grid. */
 #include "trace.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -123,6 +124,24 @@ static int read_rows(struct hm_recording *r, struct hm_error *err) {
     return cut_groups(r, err);
 }
 
+/* A stage without any row cannot be replayed: its neighbours run without it, and the report says so. */
+static int name_empty_stages(struct hm_recording *r, int64_t stages) {
+    for (int64_t s = 0, next; s < stages; s = next + 1) {
+        next = stages;
+        for (size_t i = 0; i < r->n_ref; i++)
+            if (r->ref[i].stage >= s && r->ref[i].stage < next) next = r->ref[i].stage;
+        if (next == s + 1 &&
+            hm_drop(r, "stages", 1, "stage %" PRId64 " has no rows; the others are replayed without it", s) != 0)
+            return -1;
+        if (next > s + 1 &&
+            hm_drop(r, "stages", (size_t)(next - s),
+                    "stages %" PRId64 " to %" PRId64 " have no rows; the others are replayed without them", s,
+                    next - 1) != 0)
+            return -1;
+    }
+    return 0;
+}
+
 static int read_all(struct hm_recording *r, const char *meta_path, struct hm_error *err) {
     struct hm_layout meta = {0};
     if (meta_path && hm_metadata_read(meta_path, &meta, err) != 0) return -1;
@@ -131,6 +150,7 @@ static int read_all(struct hm_recording *r, const char *meta_path, struct hm_err
     int64_t ranks = r->layout.world, chunks = r->layout.vpp;
     struct hm_layout seen = layout_seen(r, ranks, chunks);
     if (hm_layout_settle(&meta, &seen, r->path, meta_path ? meta_path : "metadata", err) != 0) return -1;
+    if (name_empty_stages(r, meta.pp) != 0) return hm_fail_memory(err);
     if (!meta.name[0]) {
         const char *slash = strrchr(r->path, '/'), *base = slash ? slash + 1 : r->path;
         (void)snprintf(meta.name, sizeof meta.name, "%.*s", (int)strcspn(base, "."), base);

@@ -200,7 +200,7 @@ static int gather(struct hm_settle *s, const struct cell *only, enum cell_state 
     }
     hm_free(s->sorted);
     s->sorted = hm_alloc(n, sizeof *s->sorted);
-    s->n_sorted = n;
+    s->n_sorted = 0;
     if (!s->sorted) return hm_fail_memory(err);
     for (size_t i = 0; i < s->r->rows.count && k < n; i++) {
         const struct hm_row *row = hm_rows_at(&s->r->rows, i);

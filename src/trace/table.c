@@ -570,7 +570,8 @@ static int report_unknown(struct hm_table *t, struct hm_recording *r, const char
     enum { NAMED = 16 };
     size_t named = 0, all = atomic_load(&t->unknown);
     if (all == 0) return 0;
-    char *sql = hm_sprintf("SELECT coalesce(CAST(optype AS VARCHAR), '(none)'), count(*) AS n FROM %s%s %s %s < 0 GROUP BY 1 ORDER BY n DESC, 1 LIMIT %d",
+    char *sql = hm_sprintf("SELECT coalesce(CAST(optype AS VARCHAR), '(none)'), count(*) AS n FROM %s%s %s %s < 0 "
+                           "GROUP BY 1 ORDER BY n DESC, 1 LIMIT %d",
                            t->relation, where, *where ? "AND" : "WHERE", t->expression[C_OPTYPE], NAMED);
     if (!sql) return hm_fail_memory(err);
     duckdb_result result;

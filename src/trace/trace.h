@@ -209,7 +209,8 @@ struct hm_table_source {
     size_t (*next)(void *context, struct hm_table_row *rows, size_t max, struct hm_error *err);
     void *context;
     bool float32; /* times in float32, as the public traces have them; else in double */
-    int64_t max_dp, max_stage, max_rank, max_mc, max_mb, max_gmc; /* largest values: columns are as narrow as these allow */
+    int64_t max_dp, max_stage, max_rank, max_mc, max_mb,
+        max_gmc;       /* largest values: columns are as narrow as these allow */
     double total_rows; /* for progress; 0: not known */
     hm_progress_fn progress;
     void *progress_context;

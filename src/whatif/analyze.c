@@ -376,6 +376,12 @@ static int analyze(struct run *r) {
 
     const double ideal = hm_lane_run_ends(r->ideal)->optimizer[0], ideal_any = hm_lane_run_ends(r->ideal)->any[0];
     struct hm_analysis *a = &r->box->a;
+    const double original = hm_mean(r->any + ORIGINAL * r->steps, r->steps);
+    if (!(ideal > 0) || !isfinite(ideal) || !isfinite(original))
+        return hm_fail(
+            r->err, HM_ERR_INPUT,
+            "%s: the ideal step takes %g s and the replayed one %g s; the durations are no seconds of a training step",
+            r->t->recording->path, ideal, original);
     if (fill_steps(r, ideal, ideal_any) != 0 || fill_op_types(r, ideal) != 0 || fill_places(r, ideal) != 0)
         return hm_fail_memory(r->err);
     if (share_of_slowest(r, a->replayed_s, ideal_any) != 0) return -1;
