@@ -7,8 +7,7 @@
  *    The error argument may be NULL when the caller does not want the text.
  *  - What a function returns by pointer belongs to the caller, who frees it with the function that its comment names.
  *  - The library never prints, never exits and never aborts because of input.
- *  - Functions on different objects may run in different threads; one object is used by one thread at a time.
- */
+ *  - Functions on different objects may run in different threads; one object is used by one thread at a time. */
 #ifndef HINDMOST_BASE_H
 #define HINDMOST_BASE_H
 
@@ -50,15 +49,16 @@ struct hm_error {
     char message[1000];
 };
 
-/* Fills *err (if not NULL) with a code and a printf-formatted message; cuts what is too long. Always returns -1, so that a
- * function can end with `return hm_fail(err, ...)`. The first failure is the cause: keep it, do not overwrite it. */
+/* Fills *err (if not NULL) with a code and a printf-formatted message; cuts what is too long. Always returns -1, so
+ * that a function can end with `return hm_fail(err, ...)`. The first failure is the cause: keep it, do not overwrite
+ * it. */
 HM_API int hm_fail(struct hm_error *err, enum hm_error_code code, const char *format, ...) HM_PRINTF(3, 4);
 
 /* Called now and then during long work: `what` names the phase, done and total count its unit (total 0: unknown).
  * Return 0 to go on; anything else stops the work with HM_ERR_CANCELLED. Called from one thread at a time. */
 typedef int (*hm_progress_fn)(void *context, const char *what, double done, double total);
 
-/* ---- output ---------------------------------------------------------------------------------------------------------
+/* ---- output ----
  * A file that appears whole or not at all: it is written under a temporary name in the same folder, and renamed over
  * `path` by hm_out_commit. "-" is standard output, which is only flushed. A file name that ends in .gz is compressed. */
 struct hm_out;

@@ -1,8 +1,9 @@
 /* hindmost/hindmost.h - what-if analysis of stragglers in a synchronous training job.
  *
- * A trace records the operations (ops) of every worker in some steps. A worker is one pipeline stage of one data-parallel replica: the
- * pair (stage, dp rank). hindmost rebuilds from the trace who waits for whom, replays the job with other durations than the recorded
- * ones, and so answers what the job would cost without its stragglers, and which part of the loss is whose.
+ * A trace records the operations (ops) of every worker in some steps. A worker is one pipeline stage of one
+ * data-parallel replica: the pair (stage, dp rank). hindmost rebuilds from the trace who waits for whom, replays the
+ * job with other durations than the recorded ones, and so answers what the job would cost without its stragglers, and
+ * which part of the loss is whose.
  *
  *     struct hm_error err;
  *     struct hm_trace *trace = hm_trace_open("trace.parquet", NULL, &err);
@@ -11,8 +12,9 @@
  *     hm_analysis_free(a);
  *     hm_trace_free(trace);
  *
- * Terms, formulas and their sources are in docs/method.md; the method is that of J. Lin et al., "Understanding Stragglers in Large
- * Model Training Using What-if Analysis", OSDI 2025. Conventions (errors, ownership, units) are in hindmost/base.h. */
+ * Terms, formulas and their sources are in docs/method.md; the method is that of J. Lin et al., "Understanding
+ * Stragglers in Large Model Training Using What-if Analysis", OSDI 2025. Conventions (errors, ownership, units) are in
+ * hindmost/base.h. */
 #ifndef HINDMOST_HINDMOST_H
 #define HINDMOST_HINDMOST_H
 
@@ -24,15 +26,16 @@
 extern "C" {
 #endif
 
-/* ---- traces ------------------------------------------------------------------------------------------------------------------
- * A trace is a table with one row an op: dp_rank, stage, rank, step, optype, start_ts, duration (seconds), seq_id, mc, mb_id, gmc; the
- * format of the public StragglerAnalysis traces. Parquet, CSV and gzipped CSV are read. Rows may come in any order; start_ts may
- * count from the step's start or from anything else, as long as one step has one clock. */
+/* ---- traces ----
+ * A trace is a table with one row an op: dp_rank, stage, rank, step, optype, start_ts, duration (seconds), seq_id, mc,
+ * mb_id, gmc; the format of the public StragglerAnalysis traces. Parquet, CSV and gzipped CSV are read. Rows may come
+ * in any order; start_ts may count from the step's start or from anything else, as long as one step has one clock. */
 struct hm_trace;
 
 /* What to read. A zeroed struct, or NULL in its place, means the defaults. */
 struct hm_trace_options {
-    const char *metadata;    /* YAML file with dp_size, pp_size, tp_size, dsp_size, vpp_size, trial_name; NULL: inferred from the trace */
+    const char *metadata;    /* YAML file with dp_size, pp_size, tp_size, dsp_size, vpp_size, trial_name; NULL: inferred
+                                from the trace */
     const char *steps;       /* "12,20-23": only these step numbers; NULL: all */
     uint64_t memory_bytes;   /* stay below this; 0: half of the machine's memory */
     int threads;             /* 0: all cores */
@@ -40,13 +43,14 @@ struct hm_trace_options {
     void *context;
 };
 
-/* Opens, checks and lays out a trace. Steps or replicas with missing, surplus or duplicate ops are left out and listed in the analysis;
- * HM_ERR_INPUT only if nothing is left, or if the file is not a trace, holds impossible values (NaN, infinite, negative times; ranks
- * outside the layout), contradicts its metadata, or has ops that wait for each other in a circle. NULL on failure. */
+/* Opens, checks and lays out a trace. Steps or replicas with missing, surplus or duplicate ops are left out and listed
+ * in the analysis; HM_ERR_INPUT only if nothing is left, or if the file is not a trace, holds impossible values (NaN,
+ * infinite, negative times; ranks outside the layout), contradicts its metadata, or has ops that wait for each other in
+ * a circle. NULL on failure. */
 HM_API struct hm_trace *hm_trace_open(const char *path, const struct hm_trace_options *options, struct hm_error *err);
 HM_API void hm_trace_free(struct hm_trace *trace);
 
-/* ---- analysis ---------------------------------------------------------------------------------------------------------------- */
+/* ---- analysis ---- */
 
 enum hm_attribution {
     HM_ATTRIBUTION_EXACT, /* S of a worker by a replay of its own */
@@ -102,9 +106,10 @@ struct hm_analysis {
     size_t n_dropped;
     const struct hm_dropped_item *dropped;
 
-    const struct hm_step_result *steps; /* [n_steps] by step number */
+    const struct hm_step_result *steps;   /* [n_steps] by step number */
     double actual_s, replayed_s, ideal_s; /* means over steps */
-    double discrepancy; /* actual / replayed (to the last optimizer's end) - 1, of the means; the paper distrusts jobs above 0.05 */
+    double discrepancy; /* actual / replayed (to the last optimizer's end) - 1, of the means; the paper distrusts jobs
+                           above 0.05 */
     double slowdown;    /* S = T / T_ideal */
     double waste;       /* 1 - 1/S */
 
@@ -113,11 +118,11 @@ struct hm_analysis {
     const double *by_stage;                /* [pp] */
     const double *by_dp_rank;              /* [dp] */
     enum hm_attribution attribution;
-    const double *by_worker; /* [pp][dp] */
+    const double *by_worker;      /* [pp][dp] */
     struct hm_share worker_share; /* M_W: of the slowest 3 % of workers */
     size_t n_share_workers;
     const struct hm_worker *share_workers; /* those workers, slowest first */
-    struct hm_share last_stage_share; /* M_S; 0 without a pipeline */
+    struct hm_share last_stage_share;      /* M_S; 0 without a pipeline */
 
     /* Only with per_step, else NULL: S of one step alone; the last index is the step's. */
     const double *step_by_op_type; /* [n_families][n_steps] */
@@ -129,24 +134,27 @@ struct hm_analysis {
 };
 
 /* Analyses a trace. The result does not refer to the trace. NULL on failure. Free with hm_analysis_free. */
-HM_API struct hm_analysis *hm_analyze(struct hm_trace *trace, const struct hm_analysis_options *options, struct hm_error *err);
+HM_API struct hm_analysis *hm_analyze(struct hm_trace *trace, const struct hm_analysis_options *options,
+                                      struct hm_error *err);
 HM_API void hm_analysis_free(struct hm_analysis *analysis);
 
-/* ---- diagnosis ---------------------------------------------------------------------------------------------------------------
- * Why the job straggles, how sure that is, what would help. Names of causes and fixes are fixed (docs/json.md). */
+/* ---- diagnosis ----
+ * Why
+ * the job straggles, how sure that is, what would help. Names of causes and fixes are fixed (docs/json.md). */
 
 /* One figure that speaks for a cause, or a small plot of them. */
 struct hm_evidence {
     const char *name; /* "correlation of forward and backward, stage 1" */
     double value;
-    const char *unit; /* "s", "ratio", "" ... */
+    const char *unit;              /* "s", "ratio", "" ... */
     const char *x_label, *y_label; /* a plot: points x[i], y[i]; n_points 0: just the value */
     size_t n_points;
     const double *x, *y;
 };
 
 struct hm_cause {
-    const char *cause; /* slow-worker, stage-imbalance, sequence-length, garbage-collection, slow-link, data-loading, replica-imbalance, unexplained */
+    const char *cause; /* slow-worker, stage-imbalance, sequence-length, garbage-collection, slow-link, data-loading,
+                          replica-imbalance, unexplained */
     double confidence; /* 0 to 1 */
     double recovers;   /* share of T - T_ideal won back when only this cause is idealised, by replay */
     size_t n_evidence;
@@ -174,15 +182,17 @@ struct hm_diagnosis {
     const char *summary;           /* the verdict in a sentence or two */
 };
 
-/* Looks for causes and prices fixes. `analysis` must be of this trace, with exact attribution. NULL on failure. Free with
- * hm_diagnosis_free. */
-HM_API struct hm_diagnosis *hm_diagnose(struct hm_trace *trace, const struct hm_analysis *analysis, int threads, struct hm_error *err);
+/* Looks for causes and prices fixes. `analysis` must be of this trace, with exact attribution. NULL on failure. Free
+ * with hm_diagnosis_free. */
+HM_API struct hm_diagnosis *hm_diagnose(struct hm_trace *trace, const struct hm_analysis *analysis, int threads,
+                                        struct hm_error *err);
 HM_API void hm_diagnosis_free(struct hm_diagnosis *diagnosis);
 
-/* ---- reports ------------------------------------------------------------------------------------------------------------------- */
+/* ---- reports ---- */
 
 /* Writes the analysis as JSON, schema hindmost.analysis/1. diagnosis may be NULL. Errors show in hm_out_commit. */
-HM_API void hm_analysis_write_json(const struct hm_analysis *analysis, const struct hm_diagnosis *diagnosis, struct hm_out *out);
+HM_API void hm_analysis_write_json(const struct hm_analysis *analysis, const struct hm_diagnosis *diagnosis,
+                                   struct hm_out *out);
 
 /* How to print. */
 struct hm_text_options {
@@ -190,24 +200,28 @@ struct hm_text_options {
     int width;  /* columns; 0: 100 */
 };
 
-/* The report for people, as one NUL-terminated UTF-8 text. diagnosis may be NULL. NULL without memory. Free with hm_text_free. */
+/* The report for people, as one NUL-terminated UTF-8 text. diagnosis may be NULL. NULL without memory. Free with
+ * hm_text_free. */
 HM_API char *hm_analysis_text(const struct hm_analysis *analysis, const struct hm_diagnosis *diagnosis,
-                               const struct hm_text_options *options);
+                              const struct hm_text_options *options);
 HM_API void hm_text_free(char *text);
 
-/* ---- one replay of your own ---------------------------------------------------------------------------------------------------- */
+/* ---- one replay of your own ---- */
 
-/* One change: SELECTOR=VALUE. Selectors and values are those of `hindmost whatif` (docs/method.md): comma-separated type:NAME, stage:N,
- * dp:A-B, step:A-B, mb:A-B or all; ideal, original, xF or seconds such as 0.15s. */
+/* One change: SELECTOR=VALUE. Selectors and values are those of `hindmost whatif` (docs/method.md): comma-separated
+ * type:NAME, stage:N, dp:A-B, step:A-B, mb:A-B or all; ideal, original, xF or seconds such as 0.15s. */
 struct hm_whatif_result {
     double baseline_s, result_s; /* mean step time before and after */
     double speedup;              /* baseline_s / result_s */
 };
 
-/* Applies n changes in order to the original durations (or the ideal ones, if from_ideal) and replays. Communication values are
- * transfer durations. 0, or -1: HM_ERR_ARGUMENT for a change that cannot be read or selects nothing. */
+/* Applies n changes in order to the original durations (or the ideal ones, if from_ideal) and replays. Communication
+ * values are transfer durations. 0, or -1: HM_ERR_ARGUMENT for a change that cannot be read or selects nothing. */
 HM_API int hm_whatif(struct hm_trace *trace, bool from_ideal, const char *const *changes, size_t n, int threads,
                      struct hm_whatif_result *result, struct hm_error *err);
+
+/* Writes the result as JSON, schema hindmost.whatif/1. */
+HM_API void hm_whatif_write_json(const struct hm_whatif_result *result, struct hm_out *out);
 
 #ifdef __cplusplus
 }

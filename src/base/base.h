@@ -1,4 +1,5 @@
-/* base.h - the ground floor: memory, strings, statistics, JSON writing, parallel loops. Uses libc, pthreads and zlib only. */
+/* base.h - the ground floor: memory, strings, statistics, JSON writing, parallel loops. Uses libc, pthreads and zlib
+ * only. */
 #ifndef HM_BASE_H
 #define HM_BASE_H
 
@@ -9,17 +10,25 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* ---- faults ---------------------------------------------------------------------------------------------------------
- * Every allocation and every output call asks hm_fault_hit() first. Tests set hm_fault_after to n so that the n-th question
- * (counted from 1) answers true, once; 0 turns it off. The cost is one predictable branch. */
+/* ---- faults ----
+ * Every allocation and every output call asks hm_fault_hit() first. Tests set hm_fault_after to n so that the n-th
+ * question (counted from 1) answers true, once; 0 turns it off. The cost is one predictable branch. */
 extern _Atomic long hm_fault_after;
 bool hm_fault_hit(void);
 
-/* ---- memory ---------------------------------------------------------------------------------------------------------
+/* ---- memory ----
  * Counts are multiplied with overflow checks; NULL means no memory (or an absurd size). hm_alloc returns zeroed memory. */
 void *hm_alloc(size_t count, size_t size);
-/* Zeroed memory at a 64-byte boundary; large blocks ask for huge pages. Free with hm_free. */
+/* Zeroed memory at a 64-byte boundary. Free with hm_free. */
 void *hm_alloc_aligned(size_t count, size_t size);
+/* Zeroed memory straight from the system, for arrays of many megabytes: never cleared twice, given back at once. With a
+ * `spill` folder the memory lies in an unlinked file there, so that the system can write it out; hm_map_release then
+ * lets go of a part's pages without losing its content. NULL on failure. Free with hm_unmap and the same size. */
+void *hm_map(size_t bytes, const char *spill);
+void hm_map_release(void *part, size_t bytes);
+void hm_unmap(void *block, size_t bytes);
+/* Half of the memory this process may use: of the machine, or of its cgroup. */
+uint64_t hm_default_memory(void);
 /* Grows or shrinks; the old block stays valid on failure. New bytes are not cleared. */
 void *hm_realloc(void *old, size_t count, size_t size);
 void hm_free(void *block);
@@ -35,7 +44,7 @@ static inline bool hm_mul(size_t a, size_t b, size_t *product) {
 /* Makes room for one more element in a growing array: doubles *capacity from 16. Returns the (moved) array or NULL. */
 void *hm_grow(void *array, size_t count, size_t *capacity, size_t size);
 
-/* ---- strings --------------------------------------------------------------------------------------------------------- */
+/* ---- strings ---- */
 struct hm_str {
     char *text; /* NUL-terminated; NULL while empty */
     size_t length, capacity;
@@ -45,7 +54,7 @@ void hm_str_add(struct hm_str *s, const char *format, ...) HM_PRINTF(2, 3);
 void hm_str_bytes(struct hm_str *s, const char *bytes, size_t n);
 void hm_str_free(struct hm_str *s);
 
-/* ---- statistics ------------------------------------------------------------------------------------------------------
+/* ---- statistics ----
  * All ignore nothing: give them finite numbers. An empty set gives NaN. */
 double hm_mean(const double *x, size_t n);
 /* Exact median (mean of the two middle values when n is even); reorders x. O(n). */
@@ -60,8 +69,9 @@ double hm_mad(double *x, size_t n, double center);
 double hm_pearson(const double *x, const double *y, size_t n);
 double hm_stddev(const double *x, size_t n); /* population */
 
-/* ---- random numbers --------------------------------------------------------------------------------------------------
- * xoshiro256** seeded by splitmix64: the same seed gives the same numbers on every machine. */
+/* ---- random numbers ----
+ * xoshiro256**
+ * seeded by splitmix64: the same seed gives the same numbers on every machine. */
 struct hm_rng {
     uint64_t s[4];
 };
@@ -71,9 +81,10 @@ double hm_rng_uniform(struct hm_rng *rng); /* [0, 1) */
 double hm_rng_normal(struct hm_rng *rng);  /* mean 0, variance 1 */
 uint64_t hm_rng_below(struct hm_rng *rng, uint64_t n);
 
-/* ---- JSON writing ----------------------------------------------------------------------------------------------------
- * A streaming writer over hm_out: commas, quoting and indentation are its business. Keys are given only inside objects,
- * NULL inside arrays. NaN and infinities become null. `inline_depth`: containers deeper than this stay on one line. */
+/* ---- JSON writing ----
+ * A streaming
+ * writer over hm_out: commas, quoting and indentation are its business. Keys are given only inside objects, NULL inside
+ * arrays. NaN and infinities become null. `inline_depth`: containers deeper than this stay on one line. */
 struct hm_json {
     struct hm_out *out;
     int depth, inline_depth;
@@ -94,9 +105,10 @@ void hm_json_finish(struct hm_json *j);
 /* The shortest %.{15,16,17}g text of a finite double that reads back equal, into buffer of at least 32 bytes. */
 const char *hm_double_text(double value, char buffer[32]);
 
-/* ---- parallel loops --------------------------------------------------------------------------------------------------
- * Runs body(context, i, thread) for i in 0..count-1 on up to `threads` threads (0: all cores), in any order; returns when
- * all are done. A body reports failure by its own means. thread is in 0..threads-1 for per-thread scratch space. */
+/* ---- parallel loops ----
+ * Runs body(context,
+ * i, thread) for i in 0..count-1 on up to `threads` threads (0: all cores), in any order; returns when all are done. A
+ * body reports failure by its own means. thread is in 0..threads-1 for per-thread scratch space. */
 typedef void (*hm_loop_fn)(void *context, size_t index, int thread);
 void hm_parallel(size_t count, int threads, hm_loop_fn body, void *context);
 /* How many threads hm_parallel will use for `threads` asked and `count` pieces of work; at least 1. */

@@ -32,7 +32,8 @@ static void newline(struct hm_json *j) {
 
 static void lead(struct hm_json *j, const char *key) {
     if (j->depth > 0) {
-        if (!j->first[j->depth]) hm_out_write(j->out, j->depth > j->inline_depth ? ", " : ",", j->depth > j->inline_depth ? 2 : 1);
+        if (!j->first[j->depth])
+            hm_out_write(j->out, j->depth > j->inline_depth ? ", " : ",", j->depth > j->inline_depth ? 2 : 1);
         j->first[j->depth] = false;
         newline(j);
     }

@@ -1,12 +1,13 @@
 /* memory.c - allocation with overflow checks and fault injection. */
 #include "base.h"
 
-#include <errno.h>
+#include <fcntl.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 _Atomic long hm_fault_after = 0;
 
@@ -20,19 +21,72 @@ void *hm_alloc(size_t count, size_t size) {
     return calloc(count ? count : 1, size ? size : 1);
 }
 
-/* Dense times of a large job are hundreds of megabytes read in order: 2 MiB pages cut the TLB misses. */
-#define HUGE_PAGE ((size_t)2 << 20)
-
 void *hm_alloc_aligned(size_t count, size_t size) {
     size_t bytes;
     if (!hm_mul(count, size, &bytes) || bytes > SIZE_MAX / 2 || hm_fault_hit()) return NULL;
-    size_t align = bytes >= 4 * HUGE_PAGE ? HUGE_PAGE : 64;
-    bytes = (bytes + align - 1) / align * align;
-    void *block = aligned_alloc(align, bytes ? bytes : align);
-    if (!block) return NULL;
-    if (align == HUGE_PAGE) (void)madvise(block, bytes, MADV_HUGEPAGE);
-    memset(block, 0, bytes ? bytes : align);
+    bytes = bytes ? (bytes + 63) / 64 * 64 : 64;
+    void *block = aligned_alloc(64, bytes);
+    if (block) memset(block, 0, bytes);
     return block;
+}
+
+/* Dense times of a large job are hundreds of megabytes read in order: 2 MiB pages cut the TLB misses. */
+#define HUGE_PAGE ((size_t)2 << 20)
+
+void *hm_map(size_t bytes, const char *spill) {
+    if (hm_fault_hit()) return NULL;
+    if (bytes == 0) bytes = 1;
+    void *block;
+    if (spill) {
+        int fd = open(spill, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+        if (fd < 0) { /* a file system without unnamed files */
+            char *name = hm_sprintf("%s/hindmost-XXXXXX", spill);
+            if (!name) return NULL;
+            fd = mkstemp(name);
+            if (fd >= 0) unlink(name);
+            hm_free(name);
+        }
+        if (fd < 0) return NULL;
+        /* reserve the room now: a full disk is an error here, not a crash when a page is written */
+        block = posix_fallocate(fd, 0, (off_t)bytes) == 0 ? mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0)
+                                                          : MAP_FAILED;
+        close(fd);
+    } else {
+        block = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (block != MAP_FAILED && bytes >= HUGE_PAGE) (void)madvise(block, bytes, MADV_HUGEPAGE);
+    }
+    return block == MAP_FAILED ? NULL : block;
+}
+
+void hm_map_release(void *part, size_t bytes) {
+    /* whole pages only; the neighbours' share of the first and last page stays */
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), begin = ((uintptr_t)part + page - 1) / page * page,
+              end = ((uintptr_t)part + bytes) / page * page;
+    if (end > begin) (void)madvise((void *)begin, end - begin, MADV_DONTNEED);
+}
+
+void hm_unmap(void *block, size_t bytes) {
+    if (block) (void)munmap(block, bytes ? bytes : 1);
+}
+
+/* The number in a one-line file, or 0. */
+static uint64_t number_in(const char *path) {
+    unsigned long long n = 0;
+    FILE *f = fopen(path, "r");
+    if (!f) return 0;
+    if (fscanf(f, "%llu", &n) != 1) n = 0;
+    fclose(f);
+    return n;
+}
+
+uint64_t hm_default_memory(void) {
+    uint64_t limit = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+    static const char *const cgroups[] = {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"};
+    for (size_t k = 0; k < 2; k++) {
+        uint64_t n = number_in(cgroups[k]);
+        if (n && n < limit) limit = n;
+    }
+    return limit / 2;
 }
 
 void *hm_realloc(void *old, size_t count, size_t size) {

@@ -1,7 +1,8 @@
 /* output.c - files that appear whole or not at all.
  *
- * The bytes go to PATH.tmp.PID.N beside the target (same folder, so the rename is atomic); the target is touched only by the
- * rename. Targets that are no regular file (a pipe, /dev/null, a terminal) are written directly: there is nothing to replace. */
+ * The bytes go to PATH.tmp.PID.N beside the target (same folder, so the rename is atomic); the target is touched only
+ * by the rename. Targets that are no regular file (a pipe, /dev/null, a terminal) are written directly: there is
+ * nothing to replace. */
 #include "base.h"
 
 #include <errno.h>
@@ -69,7 +70,8 @@ struct hm_out *hm_out_open(const char *path, struct hm_error *err) {
     }
     if (!out->gz && !out->file) {
         int why = errno ? errno : EIO;
-        hm_fail(err, HM_ERR_IO, "%s: cannot write: %s; check that the folder exists and may be written to", path, strerror(why));
+        hm_fail(err, HM_ERR_IO, "%s: cannot write: %s; check that the folder exists and may be written to", path,
+                strerror(why));
         if (out->temporary) unlink(out->temporary);
         release(out);
         return NULL;

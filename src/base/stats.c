@@ -9,7 +9,8 @@ double hm_mean(const double *x, size_t n) {
     return n ? sum / (double)n : NAN;
 }
 
-/* Hoare's quickselect with median-of-three: puts the k-th smallest at x[k], smaller ones before it, larger ones after it. */
+/* Hoare's quickselect with median-of-three: puts the k-th smallest at x[k], smaller ones before it, larger ones after
+ * it. */
 double hm_select(double *x, size_t n, size_t k) {
     size_t lo = 0, hi = n - 1;
     while (lo < hi) {

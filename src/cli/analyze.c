@@ -4,50 +4,124 @@
 
 #include <string.h>
 
-enum { O_META = 1, O_STEPS, O_JSON, O_ATTRIBUTION, O_PER_STEP, O_CHECK, O_THREADS };
+enum { O_META = 1, O_STEPS, O_JSON, O_ATTRIBUTION, O_PER_STEP, O_CHECK, O_MEMORY, O_THREADS };
 
-static const struct option_spec specs[] = {
-    {"meta", 'm', true, O_META},           {"steps", 0, true, O_STEPS}, {"json", 0, true, O_JSON}, {"attribution", 0, true, O_ATTRIBUTION},
-    {"per-step", 0, false, O_PER_STEP},    {"check", 0, false, O_CHECK}, {"threads", 'j', true, O_THREADS}, {NULL, 0, false, 0}};
+static const struct option_spec specs[] = {{"meta", 'm', true, O_META},
+                                           {"steps", 0, true, O_STEPS},
+                                           {"json", 0, true, O_JSON},
+                                           {"attribution", 0, true, O_ATTRIBUTION},
+                                           {"per-step", 0, false, O_PER_STEP},
+                                           {"check", 0, false, O_CHECK},
+                                           {"memory", 0, true, O_MEMORY},
+                                           {"threads", 'j', true, O_THREADS},
+                                           {NULL, 0, false, 0}};
 
-int analyze_main(int argc, char **argv);
+const char analyze_help[] =
+    "usage: hindmost analyze TRACE [options]\n\n"
+    "Rebuilds who waits for whom, replays the job without stragglers, and reports how much faster it would be and\n"
+    "which op types, stages, DP ranks and single workers cost how much.\n\n"
+    "  TRACE                     op table: Parquet, CSV or gzipped CSV\n"
+    "  -m, --meta FILE.yaml      layout of the job (default: inferred from the trace)\n"
+    "      --steps 12,20-23      only these steps\n"
+    "      --json FILE           the result as JSON; - is standard output, without the report\n"
+    "      --attribution MODE    exact (default), or paper: a worker is the smaller of its stage and DP rank\n"
+    "      --per-step            attributions of every step in the JSON\n"
+    "      --check               exit status 1 at S >= 1.1, 2 at S >= 1.2\n"
+    "      --memory SIZE         stay below SIZE, such as 2G (default: half of the machine's memory)\n"
+    "  -j, --threads N           threads (default: all cores)\n"
+    "      --color WHEN          always, never or auto\n";
 
-int analyze_main(int argc, char **argv) {
-    struct hm_trace_options topt = {.progress = progress_bar};
-    struct hm_analysis_options aopt = {.progress = progress_bar};
-    const char *json = NULL;
+struct request {
+    const char *trace, *json;
+    struct hm_trace_options open;
+    struct hm_analysis_options analysis;
+    bool check;
+};
+
+static int parse(struct request *q, int argc, char **argv) {
     struct options o;
-    const struct command *self = commands;
-    while (strcmp(self->name, "analyze") != 0) self++;
-    options_begin(&o, self, specs, argc, argv);
+    options_begin(&o, command_named("analyze"), specs, argc, argv);
     for (int id; (id = options_next(&o)) != OPTION_END;) {
-        if (id == OPTION_BAD) return EXIT_UNUSABLE;
-        if (id == OPTION_HELP) return EXIT_DONE;
         long n;
         switch (id) {
-        case O_META: topt.metadata = o.value; break;
-        case O_STEPS: topt.steps = o.value; break;
-        case O_JSON: json = o.value; break;
-        case O_ATTRIBUTION: aopt.attribution = strcmp(o.value, "paper") == 0 ? HM_ATTRIBUTION_PAPER : HM_ATTRIBUTION_EXACT; break;
-        case O_PER_STEP: aopt.per_step = true; break;
-        case O_THREADS:
-            if (!option_integer(&o, "-j", 1, 256, &n)) return EXIT_UNUSABLE;
-            topt.threads = aopt.threads = (int)n;
+        case OPTION_BAD:
+            return EXIT_UNUSABLE;
+        case OPTION_HELP:
+            return -1;
+        case O_META:
+            q->open.metadata = o.value;
             break;
-        default: break;
+        case O_STEPS:
+            q->open.steps = o.value;
+            break;
+        case O_JSON:
+            q->json = o.value;
+            break;
+        case O_PER_STEP:
+            q->analysis.per_step = true;
+            break;
+        case O_CHECK:
+            q->check = true;
+            break;
+        case O_ATTRIBUTION:
+            if (strcmp(o.value, "exact") != 0 && strcmp(o.value, "paper") != 0)
+                return complain_text("--attribution %s: give exact or paper", o.value);
+            q->analysis.attribution = strcmp(o.value, "paper") == 0 ? HM_ATTRIBUTION_PAPER : HM_ATTRIBUTION_EXACT;
+            break;
+        case O_MEMORY:
+            if (!option_bytes(&o, "--memory", &q->open.memory_bytes)) return EXIT_UNUSABLE;
+            break;
+        case O_THREADS:
+            if (!option_integer(&o, "--threads", 1, 256, &n)) return EXIT_UNUSABLE;
+            q->open.threads = q->analysis.threads = (int)n;
+            break;
+        default:
+            break;
         }
     }
+    if (o.inputs != 1) return complain_text("analyze takes one trace, not %d; see 'hindmost help analyze'", o.inputs);
+    q->trace = argv[1];
+    return EXIT_DONE;
+}
+
+static int write_json(const struct hm_analysis *a, const struct hm_diagnosis *d, const char *path,
+                      struct hm_error *err) {
+    struct hm_out *out = hm_out_open(path, err);
+    if (!out) return -1;
+    hm_analysis_write_json(a, d, out);
+    return hm_out_commit(out, err);
+}
+
+static int print_report(const struct hm_analysis *a, const struct hm_diagnosis *d) {
+    struct hm_text_options look = {.color = use_color(stdout), .width = terminal_width()};
+    char *text = hm_analysis_text(a, d, &look);
+    if (!text) return complain_text("out of memory while writing the report");
+    progress_clear();
+    int status = print_text(text);
+    hm_text_free(text);
+    return status;
+}
+
+static int report(const struct request *q, const struct hm_analysis *a, const struct hm_diagnosis *d) {
     struct hm_error err = {0};
-    struct hm_trace *t = hm_trace_open(argv[1], &topt, &err);
-    if (!t) return complain(&err);
-    struct hm_analysis *a = hm_analyze(t, &aopt, &err);
-    hm_trace_free(t);
-    if (!a) return complain(&err);
-    int status = 0;
-    struct hm_out *out = hm_out_open(json ? json : "-", &err);
-    if (!out) return complain(&err);
-    hm_analysis_write_json(a, NULL, out);
-    if (hm_out_commit(out, &err) != 0) status = complain(&err);
+    if (q->json && write_json(a, d, q->json, &err) != 0) return complain(&err);
+    if (!(q->json && strcmp(q->json, "-") == 0)) {
+        int status = print_report(a, d);
+        if (status != EXIT_DONE) return status;
+    }
+    if (!q->check) return EXIT_DONE;
+    return a->slowdown >= 1.2 ? EXIT_CRITICAL : a->slowdown >= 1.1 ? EXIT_WARN : EXIT_DONE;
+}
+
+int analyze_main(int argc, char **argv) {
+    struct request q = {.open.progress = progress_bar, .analysis.progress = progress_bar};
+    int status = parse(&q, argc, argv);
+    if (status != EXIT_DONE) return status < 0 ? EXIT_DONE : status;
+    struct hm_error err = {0};
+    struct hm_trace *trace = hm_trace_open(q.trace, &q.open, &err);
+    struct hm_analysis *a = trace ? hm_analyze(trace, &q.analysis, &err) : NULL;
+    status = a ? report(&q, a, NULL) : complain(&err);
     hm_analysis_free(a);
+    hm_trace_free(trace);
     return status;
 }

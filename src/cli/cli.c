@@ -12,7 +12,8 @@
 
 static const char *color_mode = "auto"; /* --color, of whatever subcommand */
 
-void options_begin(struct options *o, const struct command *command, const struct option_spec *specs, int argc, char **argv) {
+void options_begin(struct options *o, const struct command *command, const struct option_spec *specs, int argc,
+                   char **argv) {
     *o = (struct options){.argc = argc, .next = 1, .argv = argv, .command = command, .specs = specs};
 }
 
@@ -67,7 +68,8 @@ int options_next(struct options *o) {
             return long_option(o, arg);
         } else {
             for (const struct option_spec *s = o->specs; s->name; s++)
-                if (s->letter && s->letter == arg[1]) return take_value(o, arg, arg[2] ? arg + 2 : NULL, s->takes_value, s->id);
+                if (s->letter && s->letter == arg[1])
+                    return take_value(o, arg, arg[2] ? arg + 2 : NULL, s->takes_value, s->id);
             if (arg[1] == 'h' && arg[2] == 0) {
                 fputs(o->command->help, stdout);
                 return OPTION_HELP;
@@ -98,6 +100,24 @@ bool option_number(const struct options *o, const char *name, double min, double
         return false;
     }
     *value = parsed;
+    return true;
+}
+
+bool option_bytes(const struct options *o, const char *name, uint64_t *bytes) {
+    static const char units[] = "KMGT";
+    char *end;
+    double value = strtod(o->value, &end);
+    const char *unit = *end ? strchr(units, *end) : NULL;
+    if (unit) {
+        for (int k = 0; k <= unit - units; k++) value *= 1024;
+        end++;
+        if (strcmp(end, "iB") == 0 || strcmp(end, "B") == 0) end += strlen(end);
+    }
+    if (end == o->value || *end || !isfinite(value) || value < 1 || value > 1e18) {
+        complain_text("%s %s: needs a size such as 512M or 2G", name, o->value);
+        return false;
+    }
+    *bytes = (uint64_t)value;
     return true;
 }
 

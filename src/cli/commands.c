@@ -3,9 +3,9 @@
 
 #include <stddef.h>
 
-int analyze_main(int argc, char **argv);
-
 const struct command commands[] = {
-    {"analyze", analyze_main, "what-if analysis of one job: who is slow, and what it costs", "usage: hindmost analyze TRACE\n"},
+    {"analyze", analyze_main, "what-if analysis of one job: who is slow, and what it costs", analyze_help},
+    {"whatif", whatif_main, "one replay of your own: what if these ops took that long", whatif_help},
+    {"synth", synth_main, "make a trace of a given layout and schedule, with stragglers where you say", synth_help},
     {NULL, NULL, NULL, NULL},
 };

@@ -7,9 +7,10 @@
 
 static int help(int argc, char **argv);
 
-static const struct command help_command = {"help", help, "help on a subcommand", "usage: hindmost help [SUBCOMMAND]\n"};
+static const struct command help_command = {"help", help, "help on a subcommand",
+                                            "usage: hindmost help [SUBCOMMAND]\n"};
 
-static const struct command *find_command(const char *name) {
+const struct command *command_named(const char *name) {
     if (strcmp(name, "help") == 0) return &help_command;
     for (const struct command *c = commands; c->name; c++)
         if (strcmp(c->name, name) == 0) return c;
@@ -22,7 +23,8 @@ static void print_overview(FILE *to) {
           to);
     for (const struct command *c = commands; c->name; c++) fprintf(to, "  %-10s %s\n", c->name, c->summary);
     fputs("\n  hindmost help SUBCOMMAND   options of a subcommand\n  hindmost --version         the version\n\n"
-          "Exit status: 0 done; 1 warning, 2 critical where asked to judge; 3 the input is unusable or the tool failed.\n",
+          "Exit status: 0 done; 1 warning, 2 critical where asked to judge; 3 the input is unusable or the tool "
+          "failed.\n",
           to);
 }
 
@@ -31,7 +33,7 @@ static int help(int argc, char **argv) {
         print_overview(stdout);
         return EXIT_DONE;
     }
-    const struct command *c = find_command(argv[1]);
+    const struct command *c = command_named(argv[1]);
     if (!c) return complain_text("%s: no such subcommand; see 'hindmost help'", argv[1]);
     fputs(c->help, stdout);
     return EXIT_DONE;
@@ -51,7 +53,7 @@ int main(int argc, char **argv) {
     } else if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
         print_overview(stdout);
         status = EXIT_DONE;
-    } else if ((c = find_command(argv[1])) != NULL) {
+    } else if ((c = command_named(argv[1])) != NULL) {
         status = c->run(argc - 1, argv + 1);
     } else {
         return complain_text("%s: no such subcommand; see 'hindmost help'", argv[1]);

@@ -1,8 +1,8 @@
 /* edges.c - the dependency rules of spec "Dependencies" (OSDI 2025, section 3, and its artefact), one function a rule.
  *
- * The rules are those of the public artefact wherever it gives an answer. Where it refuses a trace (P2P records missing on a middle
- * stage, interleaved schedules without the records that move nothing, no gc, no reduce-scatter), the same rules are carried on: a
- * transfer without a record is a dependency between the computes on its two sides. */
+ * The rules are those of the public artefact wherever it gives an answer. Where it refuses a trace (P2P records missing
+ * on a middle stage, interleaved schedules without the records that move nothing, no gc, no reduce-scatter), the same
+ * rules are carried on: a transfer without a record is a dependency between the computes on its two sides. */
 #include "edges.h"
 
 #include <math.h>
@@ -50,7 +50,7 @@ static void join(struct builder *b, int32_t x, int32_t y) {
     b->e->group[x] = b->e->group[y] = low;
 }
 
-/* ---- lists ------------------------------------------------------------------------------------------------------------- */
+/* ---- lists ---- */
 
 struct sort_key {
     double start;
@@ -73,7 +73,9 @@ static bool sort_by_start(const struct builder *b, int32_t *ops, size_t n) {
         b->e->failed = true;
         return false;
     }
-    for (size_t i = 0; i < n; i++) key[i] = (struct sort_key){b->op[ops[i]].start_s, b->op[ops[i]].seq, hm_op_types[b->op[ops[i]].type].name, ops[i]};
+    for (size_t i = 0; i < n; i++)
+        key[i] =
+            (struct sort_key){b->op[ops[i]].start_s, b->op[ops[i]].seq, hm_op_types[b->op[ops[i]].type].name, ops[i]};
     qsort(key, n, sizeof *key, by_start);
     for (size_t i = 0; i < n; i++) ops[i] = key[i].op;
     hm_free(key);
@@ -130,7 +132,7 @@ static int64_t chunk_of(const struct builder *b, int32_t compute) {
     return (int64_t)(op->mc > 0 ? op->mc : 0) * (int64_t)b->stages + op->stage;
 }
 
-/* ---- rules 1, 5: streams ----------------------------------------------------------------------------------------------- */
+/* ---- rules 1, 5: streams ---- */
 
 static void order_streams(struct builder *b, const struct stage_ops *st) {
     chain(b, st->compute, st->n_compute);
@@ -152,9 +154,10 @@ static void order_streams(struct builder *b, const struct stage_ops *st) {
         if (st->n[t]) wait_for(b, st->of[t][0], st->compute[first - 2]);
 }
 
-/* ---- rules 3, 4, 8, 9: point-to-point ---------------------------------------------------------------------------------- */
+/* ---- rules 3, 4, 8, 9: point-to-point ---- */
 
-/* Where a record of type t on this stage meets its peer, and the model chunk on the other side; next = +1 towards the end of the model. */
+/* Where a record of type t on this stage meets its peer, and the model chunk on the other side; next = +1 towards the
+ * end of the model. */
 static int peer_direction(int type) {
     return type == HM_FORWARD_SEND || type == HM_BACKWARD_RECV ? +1 : -1;
 }
@@ -169,8 +172,8 @@ static bool moves_data(const struct builder *b, int type, int32_t compute) {
     return other >= 0 && other < (int64_t)b->chunks;
 }
 
-/* Records that moved nothing: a receive that starts after the last compute of its direction started, a send that ends before the
- * first one ended. Lists the others in launch order. */
+/* Records that moved nothing: a receive that starts after the last compute of its direction started, a send that ends
+ * before the first one ended. Lists the others in launch order. */
 static size_t live_records(const struct builder *b, const struct stage_ops *st, int type, int32_t *live) {
     int compute = type <= HM_FORWARD_RECV ? HM_FORWARD_COMPUTE : HM_BACKWARD_COMPUTE;
     double last_start = -INFINITY, first_end = INFINITY;
@@ -181,14 +184,16 @@ static size_t live_records(const struct builder *b, const struct stage_ops *st, 
     size_t n = 0;
     for (size_t i = 0; i < st->n[type]; i++) {
         const struct hm_ref_op *op = &b->op[st->of[type][i]];
-        if (hm_is_send(type) ? op->end_s >= first_end - clock_slack_s : op->start_s <= last_start + clock_slack_s) live[n++] = st->of[type][i];
+        if (hm_is_send(type) ? op->end_s >= first_end - clock_slack_s : op->start_s <= last_start + clock_slack_s)
+            live[n++] = st->of[type][i];
     }
     sort_by_start(b, live, n);
     return n;
 }
 
 /* Which compute each live record serves. records[i].compute for i in 0..n-1, from the computes in seq order. */
-static void match_computes(const struct builder *b, const struct stage_ops *st, int type, struct record *records, size_t n) {
+static void match_computes(const struct builder *b, const struct stage_ops *st, int type, struct record *records,
+                           size_t n) {
     int compute_type = type <= HM_FORWARD_RECV ? HM_FORWARD_COMPUTE : HM_BACKWARD_COMPUTE;
     const int32_t *compute = st->of[compute_type];
     size_t n_compute = st->n[compute_type], needed = 0;
@@ -198,9 +203,11 @@ static void match_computes(const struct builder *b, const struct stage_ops *st, 
     } else if (n == needed) { /* only the transfers that move something */
         for (size_t i = 0, k = 0; i < n; k++)
             if (moves_data(b, type, compute[k])) records[i++].compute = compute[k];
-    } else if (n + 1 == n_compute && !hm_is_send(type) && !moves_data(b, type, compute[0])) { /* the first receive, which moves nothing, is missing */
+    } else if (n + 1 == n_compute && !hm_is_send(type) &&
+               !moves_data(b, type, compute[0])) { /* the first receive, which moves nothing, is missing */
         for (size_t i = 0; i < n; i++) records[i].compute = compute[i + 1];
-    } else { /* records are missing: a receive serves the first compute that starts after it, a send the last one that ended before it */
+    } else { /* records are missing: a receive serves the first compute that starts after it, a send the last one that
+                ended before it */
         size_t k = 0;
         for (size_t i = 0; i < n; i++) {
             const struct hm_ref_op *op = &b->op[records[i].op];
@@ -220,7 +227,8 @@ static void match_computes(const struct builder *b, const struct stage_ops *st, 
             k = best + 1;
         }
     }
-    for (size_t i = 0; i < n; i++) records[i].real = records[i].compute != NONE && moves_data(b, type, records[i].compute);
+    for (size_t i = 0; i < n; i++)
+        records[i].real = records[i].compute != NONE && moves_data(b, type, records[i].compute);
 }
 
 /* The compute of this type before `compute` on its stage. */
@@ -231,7 +239,8 @@ static int32_t compute_before(const struct stage_ops *st, int compute_type, int3
 }
 
 /* A send waits for its compute; a compute waits for its receive, which is posted after the compute before it. */
-static void tie_to_computes(struct builder *b, const struct stage_ops *st, int type, const struct record *records, size_t n) {
+static void tie_to_computes(struct builder *b, const struct stage_ops *st, int type, const struct record *records,
+                            size_t n) {
     int compute_type = type <= HM_FORWARD_RECV ? HM_FORWARD_COMPUTE : HM_BACKWARD_COMPUTE;
     for (size_t i = 0; i < n; i++) {
         int32_t compute = records[i].compute;
@@ -267,9 +276,10 @@ static int32_t record_of(const struct link *l, int32_t compute) {
     return NONE;
 }
 
-/* Pairs the sends of one stage with the receives of the next: the k-th real one with the k-th real one if all are there, otherwise by
- * microbatch and chunk; a transfer that lacks a record becomes a dependency between the two sides. */
-static void pair_link(struct builder *b, size_t stage, int send_type, const struct link *send, size_t peer_stage, const struct link *recv) {
+/* Pairs the sends of one stage with the receives of the next: the k-th real one with the k-th real one if all are
+ * there, otherwise by microbatch and chunk; a transfer that lacks a record becomes a dependency between the two sides. */
+static void pair_link(struct builder *b, size_t stage, int send_type, const struct link *send, size_t peer_stage,
+                      const struct link *recv) {
     if (send->n_real == recv->n_real && send->n_real == send->n_needed) {
         for (size_t i = 0, k = 0; i < send->n; i++) {
             if (!send->records[i].real) continue;
@@ -293,7 +303,9 @@ static void pair_link(struct builder *b, size_t stage, int send_type, const stru
         } else {
             wait_for(b, to, sent != NONE ? sent : from);
             if (sent == NONE || to == NONE) continue;
-            wait_for(b, sent, compute_before(&b->stage[peer_stage], compute_type, to)); /* the receive would be posted after it */
+            wait_for(
+                b, sent,
+                compute_before(&b->stage[peer_stage], compute_type, to)); /* the receive would be posted after it */
             b->e->lonely[sent] = true;
         }
     }
@@ -318,7 +330,8 @@ static int point_to_point(struct builder *b) {
                 tie_to_computes(b, st, t, l->records, l->n);
                 for (size_t i = 0; i < l->n; i++) l->n_real += l->records[i].real;
                 int compute_type = t <= HM_FORWARD_RECV ? HM_FORWARD_COMPUTE : HM_BACKWARD_COMPUTE;
-                for (size_t k = 0; k < st->n[compute_type]; k++) l->n_needed += moves_data(b, t, st->of[compute_type][k]);
+                for (size_t k = 0; k < st->n[compute_type]; k++)
+                    l->n_needed += moves_data(b, t, st->of[compute_type][k]);
             }
             hm_free(live);
         }
@@ -326,14 +339,15 @@ static int point_to_point(struct builder *b) {
         for (size_t s = 0; s < b->stages; s++)
             for (int t = HM_FORWARD_SEND; t <= HM_BACKWARD_SEND; t += 2) {
                 size_t peer = (s + b->stages + (peer_direction(t) > 0 ? 1 : b->stages - 1)) % b->stages;
-                pair_link(b, s, t, &links[s * 4 + (size_t)(t - HM_FORWARD_SEND)], peer, &links[peer * 4 + (size_t)(peer_type(t) - HM_FORWARD_SEND)]);
+                pair_link(b, s, t, &links[s * 4 + (size_t)(t - HM_FORWARD_SEND)], peer,
+                          &links[peer * 4 + (size_t)(peer_type(t) - HM_FORWARD_SEND)]);
             }
     for (size_t k = 0; k < b->stages * 4; k++) hm_free(links[k].records);
     hm_free(links);
     return status;
 }
 
-/* ---- rules 2, 6, 7: data parallelism and the tail of the step ---------------------------------------------------------- */
+/* ---- rules 2, 6, 7: data parallelism and the tail of the step ---- */
 
 /* DP communication runs in one stream, in launch order. */
 static void order_dp_stream(struct builder *b, const struct stage_ops *st) {
@@ -380,14 +394,16 @@ static void gate_forwards(struct builder *b, const struct stage_ops *st) {
     const int32_t *gather = st->of[HM_PARAMS_ALL_GATHER];
     size_t n = st->n[HM_PARAMS_ALL_GATHER];
     for (size_t i = 0; i < n; i++)
-        if (!chunk_comes_again(b, gather, i + 1, n, b->op[gather[i]].mc)) wait_for(b, first_forward(b, st, b->op[gather[i]].mc), gather[i]);
+        if (!chunk_comes_again(b, gather, i + 1, n, b->op[gather[i]].mc))
+            wait_for(b, first_forward(b, st, b->op[gather[i]].mc), gather[i]);
 }
 
 /* Overlapped: the first reduce-scatter of a chunk waits for the chunk's last backward. */
 static void gate_reduce_scatters(struct builder *b, const struct stage_ops *st) {
     const int32_t *scatter = st->of[HM_GRADS_REDUCE_SCATTER];
     for (size_t i = 0; i < st->n[HM_GRADS_REDUCE_SCATTER]; i++)
-        if (!chunk_comes_again(b, scatter, 0, i, b->op[scatter[i]].mc)) wait_for(b, scatter[i], last_backward(b, st, b->op[scatter[i]].mc));
+        if (!chunk_comes_again(b, scatter, 0, i, b->op[scatter[i]].mc))
+            wait_for(b, scatter[i], last_backward(b, st, b->op[scatter[i]].mc));
 }
 
 /* Appends all ops of a type to the chain that ends in *last. */
@@ -417,7 +433,8 @@ static void order_tail(struct builder *b, const struct stage_ops *st) {
     append(b, st, HM_OPTIMIZER, &last);
     size_t scatters = st->n[HM_GRADS_REDUCE_SCATTER];
     if (overlapped && scatters) { /* the first op after gc also waits for the last reduce-scatter */
-        static const int tail[] = {HM_LAYERNORM_ALL_REDUCE, HM_EMBEDDING_ALL_REDUCE, HM_SEPARATE_ALL_REDUCE, HM_CLIP_MAIN_GRAD, HM_OPTIMIZER};
+        static const int tail[] = {HM_LAYERNORM_ALL_REDUCE, HM_EMBEDDING_ALL_REDUCE, HM_SEPARATE_ALL_REDUCE,
+                                   HM_CLIP_MAIN_GRAD, HM_OPTIMIZER};
         for (size_t k = 0; k < sizeof tail / sizeof tail[0]; k++)
             if (st->n[tail[k]]) {
                 wait_for(b, st->of[tail[k]][0], st->of[HM_GRADS_REDUCE_SCATTER][scatters - 1]);

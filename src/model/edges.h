@@ -13,7 +13,8 @@ struct hm_edges {
     size_t n;
     uint32_t *group; /* [op] lowest op of its group */
     bool *across;    /* [op] its group spans all replicas */
-    bool *lonely;    /* [op] a transfer whose other side has no record: the computes it waits for tell when that side was ready */
+    bool *
+        lonely; /* [op] a transfer whose other side has no record: the computes it waits for tell when that side was ready */
     struct hm_edge *edge;
     size_t n_edges, capacity;
     bool uses_dp, overlapped, failed;

@@ -21,14 +21,14 @@ void hm_model_free(struct hm_model *m) {
 /* A node while it is being ordered. Edges in both directions, in compressed rows. */
 struct draft {
     const struct hm_edges *e;
-    size_t n;               /* nodes */
-    uint32_t *node_of;      /* [op] */
+    size_t n;                        /* nodes */
+    uint32_t *node_of;               /* [op] */
     uint32_t *member_first, *member; /* [node] -> ops */
     uint32_t *next_first, *next;     /* [node] -> nodes that wait for it, once for each edge */
-    uint32_t *waits;        /* [node] edges not yet satisfied */
-    uint32_t *round;        /* [node] launch round */
-    uint32_t *order;        /* execution order */
-    double *start;          /* [node] when its last member was recorded to start: breaks ties like the recording did */
+    uint32_t *waits;                 /* [node] edges not yet satisfied */
+    uint32_t *round;                 /* [node] launch round */
+    uint32_t *order;                 /* execution order */
+    double *start; /* [node] when its last member was recorded to start: breaks ties like the recording did */
     bool *across;
 };
 
@@ -95,7 +95,7 @@ static int make_forward_edges(struct draft *d) {
     return 0;
 }
 
-/* ---- order: Kahn's algorithm with a heap ------------------------------------------------------------------------------- */
+/* ---- order: Kahn's algorithm with a heap ---- */
 
 struct heap {
     uint32_t *item;
@@ -126,8 +126,8 @@ static uint32_t pop(const struct draft *d, struct heap *h) {
     return top;
 }
 
-/* Fills order and round; returns how many nodes could be ordered (fewer than n: a cycle). The heap pops by round first, which is
- * final when a node is pushed, so the order is round by round. */
+/* Fills order and round; returns how many nodes could be ordered (fewer than n: a cycle). The heap pops by round first,
+ * which is final when a node is pushed, so the order is round by round. */
 static size_t sort_nodes(struct draft *d, struct heap *h) {
     size_t done = 0;
     for (uint32_t k = 0; k < d->n; k++)
@@ -145,7 +145,8 @@ static size_t sort_nodes(struct draft *d, struct heap *h) {
     return done;
 }
 
-/* Among the nodes that could not be ordered, walks from waiting op to awaited op until one comes again, and names the circle. */
+/* Among the nodes that could not be ordered, walks from waiting op to awaited op until one comes again, and names the
+ * circle. */
 static int report_cycle(const struct draft *d, const char *path, struct hm_error *err) {
     const struct hm_edges *e = d->e;
     uint32_t *via = hm_alloc(d->n, sizeof *via); /* [node] edge to a node it waits for that is stuck as well */
@@ -167,21 +168,24 @@ static int report_cycle(const struct draft *d, const char *path, struct hm_error
     uint32_t first = node;
     do {
         const struct hm_ref_op *op = &e->op[e->edge[via[node] - 1].after], *on = &e->op[e->edge[via[node] - 1].before];
-        hm_str_add(&text, "%s%s %u of stage %u waits for %s %u of stage %u", text.length ? "; " : "", hm_op_types[op->type].name, op->seq, op->stage,
-                   hm_op_types[on->type].name, on->seq, on->stage);
+        hm_str_add(&text, "%s%s %u of stage %u waits for %s %u of stage %u", text.length ? "; " : "",
+                   hm_op_types[op->type].name, op->seq, op->stage, hm_op_types[on->type].name, on->seq, on->stage);
         node = d->node_of[e->edge[via[node] - 1].before];
     } while (node != first);
-    hm_fail(err, HM_ERR_INPUT, "%s: ops wait for each other in a circle (%s); the recorded times contradict the schedule: check the clocks of the stages", path,
-            text.text ? text.text : "");
+    hm_fail(err, HM_ERR_INPUT,
+            "%s: ops wait for each other in a circle (%s); the recorded times contradict the schedule: check the "
+            "clocks of the stages",
+            path, text.text ? text.text : "");
     hm_str_free(&text);
     hm_free(via);
     hm_free(seen);
     return -1;
 }
 
-/* ---- the program ------------------------------------------------------------------------------------------------------- */
+/* ---- the program ---- */
 
-/* Numbers the slots: an across node's slots stand at the beginning of the round after its launch, all others where they run. */
+/* Numbers the slots: an across node's slots stand at the beginning of the round after its launch, all others where they
+ * run. */
 static void number_slots(const struct draft *d, struct hm_model *m, uint32_t *slot_of) {
     uint32_t next = 0;
     size_t k = 0;
@@ -190,13 +194,15 @@ static void number_slots(const struct draft *d, struct hm_model *m, uint32_t *sl
             struct hm_node *node = &m->node[j];
             if (node->across < 0 || node->round + 1 != r) continue;
             node->first_slot = next;
-            for (uint32_t i = d->member_first[d->order[j]]; i < d->member_first[d->order[j] + 1]; i++) slot_of[d->member[i]] = next++;
+            for (uint32_t i = d->member_first[d->order[j]]; i < d->member_first[d->order[j] + 1]; i++)
+                slot_of[d->member[i]] = next++;
         }
         for (; k < m->n_nodes && m->node[k].round == r; k++) {
             struct hm_node *node = &m->node[k];
             if (node->across >= 0) continue;
             node->first_slot = next;
-            for (uint32_t i = d->member_first[d->order[k]]; i < d->member_first[d->order[k] + 1]; i++) slot_of[d->member[i]] = next++;
+            for (uint32_t i = d->member_first[d->order[k]]; i < d->member_first[d->order[k] + 1]; i++)
+                slot_of[d->member[i]] = next++;
         }
     }
 }
@@ -224,7 +230,8 @@ static int assemble(const struct draft *d, struct hm_model *m) {
     m->rounds = 1;
     for (size_t k = 0; k < d->n; k++) {
         uint32_t node = d->order[k];
-        m->node[k] = (struct hm_node){0, d->member_first[node + 1] - d->member_first[node], d->round[node], d->across[node] ? (int32_t)m->n_across++ : -1};
+        m->node[k] = (struct hm_node){0, d->member_first[node + 1] - d->member_first[node], d->round[node],
+                                      d->across[node] ? (int32_t)m->n_across++ : -1};
         uint32_t last = d->round[node] + (d->across[node] ? 1 : 0);
         if (last + 1 > m->rounds) m->rounds = last + 1;
     }
@@ -239,7 +246,8 @@ static int assemble(const struct draft *d, struct hm_model *m) {
         slot->lonely = e->lonely[i];
         if (op->stage + 1 > m->stages) m->stages = op->stage + 1;
     }
-    for (size_t k = 0; k < e->n_edges; k++) sorted[k] = (struct hm_edge){slot_of[e->edge[k].after], slot_of[e->edge[k].before]};
+    for (size_t k = 0; k < e->n_edges; k++)
+        sorted[k] = (struct hm_edge){slot_of[e->edge[k].after], slot_of[e->edge[k].before]};
     qsort(sorted, e->n_edges, sizeof *sorted, by_after);
     for (size_t k = 0; k < e->n_edges; k++) {
         if (k && sorted[k].after == sorted[k - 1].after && sorted[k].before == sorted[k - 1].before) continue;
@@ -252,7 +260,8 @@ static int assemble(const struct draft *d, struct hm_model *m) {
     return 0;
 }
 
-struct hm_model *hm_model_build(const struct hm_ref_op *ops, size_t n, int64_t dp_size, const char *path, struct hm_error *err) {
+struct hm_model *hm_model_build(const struct hm_ref_op *ops, size_t n, int64_t dp_size, const char *path,
+                                struct hm_error *err) {
     struct hm_model *m = hm_alloc(1, sizeof *m);
     struct hm_edges e = {0};
     struct draft d = {.e = &e};

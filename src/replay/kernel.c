@@ -124,5 +124,6 @@ static inline vec vec_zero(void) {
 #define ANY 1
 #include "kernel.inc"
 
-const struct hm_kernels HM_KERNELS = {HM_KERNELS_NAME,
-                                      {{{run1, run1_any}, {run1_mixed, run1_mixed_any}}, {{run2, run2_any}, {run2_mixed, run2_mixed_any}}}};
+const struct hm_kernels HM_KERNELS = {
+    HM_KERNELS_NAME,
+    {{{run1, run1_any}, {run1_mixed, run1_mixed_any}}, {{run2, run2_any}, {run2_mixed, run2_mixed_any}}}};

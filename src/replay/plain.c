@@ -19,7 +19,8 @@ void hm_replay_plain(const struct hm_model *m, size_t lanes, const double *durat
                 if (i == node->first_slot || ready > latest) latest = ready;
             }
             if (lane == 0 || latest > latest_of_all) latest_of_all = latest;
-            for (uint32_t i = node->first_slot; i < node->first_slot + node->n_slots; i++) end[base + i] = latest + duration[base + i];
+            for (uint32_t i = node->first_slot; i < node->first_slot + node->n_slots; i++)
+                end[base + i] = latest + duration[base + i];
         }
         if (node->across < 0) continue;
         for (size_t lane = 0; lane < lanes; lane++)

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct value { /* the end of one slot */
+struct value {                    /* the end of one slot */
     uint32_t defined, last_round; /* rounds; last_round: of the last use */
     uint32_t last_node;           /* execution index of the last use within last_round */
     int32_t reg;                  /* while live in the round being compiled; -1: none */
@@ -147,6 +147,21 @@ static void compile_round(struct compiler *c, uint32_t round, uint32_t *deps) {
     if (r->n_out > c->p->carried) c->p->carried = r->n_out;
 }
 
+/* A group that waits for nothing starts with the step in every lane. */
+static bool starts_with_step(const struct hm_model *m, const struct hm_node *node) {
+    for (uint32_t i = node->first_slot; i < node->first_slot + node->n_slots; i++)
+        if (m->slot[i].n_deps) return false;
+    return true;
+}
+
+static size_t count_free_rounds(const struct hm_model *m) {
+    size_t rounds = m->rounds;
+    for (size_t k = 0; k < m->n_nodes; k++)
+        if (m->node[k].across >= 0 && !starts_with_step(m, &m->node[k]) && m->node[k].round + 1 < rounds)
+            rounds = m->node[k].round + 1;
+    return rounds;
+}
+
 struct hm_program *hm_program_compile(const struct hm_model *m, struct hm_error *err) {
     struct hm_program *p = hm_alloc(1, sizeof *p);
     struct compiler c = {.m = m, .p = p};
@@ -160,6 +175,7 @@ struct hm_program *hm_program_compile(const struct hm_model *m, struct hm_error 
         p->rounds = m->rounds;
         p->slots = m->n_slots;
         p->across = m->n_across;
+        p->free_rounds = count_free_rounds(m);
         find_lifetimes(&c);
         for (uint32_t r = 0; r < m->rounds && !c.failed; r++) {
             c.failed = !(p->round[r].out = hm_alloc(m->n_slots, sizeof(uint32_t)));

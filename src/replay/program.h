@@ -1,14 +1,16 @@
 /* program.h - a model compiled for the kernels: a small register machine, one code per round.
  *
- * A register holds the end of one op for eight steps. Registers are given out by liveness, so those of one lane stay in the first-level
- * cache however long the step is: only ops that somebody still waits for occupy one. Ops that later rounds wait for are carried
- * over: at a round's end they are copied out, at the next one's beginning they stand in registers 0, 1, ... */
+ * A register holds the end of one op for eight steps. Registers are given out by liveness, so those of one lane stay in
+ * the first-level cache however long the step is: only ops that somebody still waits for occupy one. Ops that later
+ * rounds wait for are carried over: at a round's end they are copied out, at the next one's beginning they stand in
+ * registers 0, 1, ... */
 #ifndef HM_PROGRAM_H
 #define HM_PROGRAM_H
 
 #include "replay.h"
 
-/* Instructions are words: the opcode, the registers waited for, then the registers set. Durations are taken in slot order. */
+/* Instructions are words: the opcode, the registers waited for, then the registers set. Durations are taken in slot
+ * order. */
 enum hm_opcode {
     HM_OP_END,
     HM_OP_RUN1_0, /* one member waiting for 0, 1, ... registers */
@@ -37,21 +39,26 @@ struct hm_round {
 };
 
 struct hm_program {
-    size_t slots, across, rounds, registers, carried; /* the largest of any round */
+    size_t slots, across, rounds, registers, carried; /* the last two: the largest of any round */
+    size_t free_rounds; /* so many rounds at the beginning need nothing from other lanes: what lands in them starts with
+                           the step */
     struct hm_round *round;
 };
+
+/* Kernels look so many slots ahead in `keep` to fetch durations in time. */
+enum { HM_AHEAD = 48 };
 
 /* What a kernel works on. A kernel runs one round of `U` lanes (1 or 2) at once. */
 struct hm_kernel_job {
     const uint32_t *code;
     double *regs;              /* [register][U][8] */
     const double *duration[2]; /* per lane: at the round's first slot */
-    const double *fill[2];
-    const uint8_t *keep[2];
-    double *launched;     /* [across][8]: latest launch of any lane so far */
-    const double *landed; /* [across][8]: group starts */
-    double *optimizer;    /* [8] */
-    double *any;          /* [8] */
+    const double *fill;        /* the lanes share fill and keep */
+    const uint8_t *keep;       /* [slot of the round + HM_AHEAD] */
+    double *launched[2];       /* per lane [across][8]: latest launch so far; both may be the same array */
+    const double *landed[2];   /* per lane [across][8]: group starts */
+    double *optimizer[2];      /* per lane [8] */
+    double *any[2];            /* per lane [8] */
 };
 typedef void (*hm_kernel)(const struct hm_kernel_job *job);
 

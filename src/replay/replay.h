@@ -1,10 +1,10 @@
 /* replay.h - when everything happens: durations in, step ends out. Knows nothing of causes, files or people.
  *
- * start(op) = latest end of what it waits for (0 if nothing); a compute op ends start + duration; the ops of a group end at the
- * group's latest start + their own transfer duration. (spec "Replay"; OSDI 2025, section 3.)
+ * start(op) = latest end of what it waits for (0 if nothing); a compute op ends start + duration; the ops of a group
+ * end at the group's latest start + their own transfer duration. (spec "Replay"; OSDI 2025, section 3.)
  *
- * Eight steps are one vector. The durations of one replica in a block of eight steps lie in the order in which the program uses
- * them: [block][lane][slot][8]. A lane is a replica. */
+ * Eight steps are one vector. The durations of one replica in a block of eight steps lie in the order in which the
+ * program uses them: [block][lane][slot][8]. A lane is a replica. */
 #ifndef HM_REPLAY_H
 #define HM_REPLAY_H
 
@@ -12,18 +12,25 @@
 
 enum { HM_WIDTH = 8 };
 
-/* ---- the grid: recorded times, dense -------------------------------------------------------------------------------------- */
+/* ---- the grid: recorded times, dense ---- */
 
 struct hm_grid {
     size_t steps, blocks, lanes, slots;
-    double *duration; /* [block][lane][slot][8]: durations of compute, transfer durations of communication; 0 beyond the last step */
+    double *duration; /* [block][lane][slot][8]: durations of compute, transfer durations of communication; 0 beyond the
+                         last step */
     double *start;    /* same shape: recorded start, seconds from the step's start; NULL once released */
     double *actual_s; /* [step] recorded step time: latest end - earliest start of any op */
+    bool spilled;     /* the arrays lie in a file: let go of blocks when done with them (hm_grid_release) */
+    size_t bytes;     /* of duration, and of start */
     size_t negative_zeroed; /* transfers of -10 ms or less, taken as 0: clocks apart */
 };
 
-/* Fills the grid from the rows of a settled recording; op durations first, then transfer durations for groups. */
-int hm_grid_fill(struct hm_grid *g, const struct hm_recording *r, const struct hm_model *m, int threads, struct hm_error *err);
+/* Fills the grid from the rows of a settled recording; op durations first, then transfer durations for groups. A
+ * recording that does not fit in memory is loaded group by group, and the arrays lie in a file in $TMPDIR (or /tmp). */
+int hm_grid_fill(struct hm_grid *g, struct hm_recording *r, const struct hm_model *m, int threads,
+                 struct hm_error *err);
+/* Done with `lanes` lanes of a block for now: their pages may leave memory if the grid is spilled. */
+void hm_grid_release(const struct hm_grid *g, size_t block, size_t lane, size_t lanes);
 void hm_grid_free(struct hm_grid *g);
 
 static inline double *hm_grid_lane(const struct hm_grid *g, double *base, size_t block, size_t lane) {
@@ -34,7 +41,7 @@ static inline size_t hm_grid_width(const struct hm_grid *g, size_t block) {
     return g->steps - block * HM_WIDTH < HM_WIDTH ? g->steps - block * HM_WIDTH : HM_WIDTH;
 }
 
-/* ---- the program, compiled ------------------------------------------------------------------------------------------------ */
+/* ---- the program, compiled ---- */
 
 struct hm_program;
 struct hm_program *hm_program_compile(const struct hm_model *m, struct hm_error *err);
@@ -52,29 +59,46 @@ struct hm_ends {
     double optimizer[HM_WIDTH], any[HM_WIDTH];
 };
 
-/* Working memory of one thread. */
+/* Working memory of one thread, with room for the state of `lanes` lanes. */
 struct hm_scratch;
 struct hm_scratch *hm_scratch_new(const struct hm_program *p, size_t lanes);
 void hm_scratch_free(struct hm_scratch *s);
 /* Op instances evaluated with this scratch so far (slots run x steps of a block). */
 double hm_scratch_evaluated(const struct hm_scratch *s);
 
-/* Replays n lanes that meet at the across nodes. ends->any is filled only if want_any (it costs an instruction an op). */
-void hm_replay(const struct hm_program *p, const struct hm_view *lanes, size_t n, bool want_any, struct hm_scratch *s, struct hm_ends *ends);
+/* A replay has two parts. In the first rounds no lane needs anything from another one, so each lane's part is its own
+ * and can be shared by scenarios that differ only in the other lanes: hm_begin runs it for n lanes and leaves their
+ * states in the scratch. Then hm_against answers for single lanes among ideal ones (any number of times), and hm_finish
+ * for all n lanes together (once: it uses the states up). ends->any is filled only if want_any was given to hm_begin
+ * (it costs an instruction an op). */
+void hm_begin(const struct hm_program *p, const struct hm_view *lanes, size_t n, bool want_any, struct hm_scratch *s);
+void hm_finish(const struct hm_program *p, const struct hm_view *lanes, size_t n, struct hm_scratch *s,
+               struct hm_ends *ends);
 
-/* A lane whose run is remembered round by round, to stand for all replicas that run with the same durations in every step. */
+/* hm_begin and hm_finish: replays n lanes that meet at the across nodes. */
+void hm_replay(const struct hm_program *p, const struct hm_view *lanes, size_t n, bool want_any, struct hm_scratch *s,
+               struct hm_ends *ends);
+
+/* A lane whose run is remembered round by round, to stand for all replicas that run with the same durations in every
+ * step. */
 struct hm_lane_run;
-struct hm_lane_run *hm_lane_run_new(const struct hm_program *p, const double *fill, struct hm_scratch *s, struct hm_error *err);
+struct hm_lane_run *hm_lane_run_new(const struct hm_program *p, const double *fill, struct hm_scratch *s,
+                                    struct hm_error *err);
 void hm_lane_run_free(struct hm_lane_run *run);
 /* The ends when every lane runs like this one. */
 const struct hm_ends *hm_lane_run_ends(const struct hm_lane_run *run);
 
-/* Replays one lane against the remembered one (which stands for all others): the same ends as hm_replay over all lanes, at the price of
- * one lane plus the rounds in which the remembered lane has to wait for it. */
-void hm_replay_against(const struct hm_program *p, const struct hm_view *lane, const struct hm_lane_run *rest, struct hm_scratch *s,
-                       struct hm_ends *ends);
+/* The ends when one lane runs among lanes that all run like `rest`. */
+void hm_replay_against(const struct hm_program *p, const struct hm_view *lane, const struct hm_lane_run *rest,
+                       struct hm_scratch *s, struct hm_ends *ends);
 
-/* ---- the plain replay: every start and end of one lane set in one step, for timelines and as the reference in tests ---------- */
+/* The same for lane k of hm_begin's runs: exactly what a replay of all lanes gives, at the price of
+ * the rest of one lane, plus the rounds in which `rest` has to wait for it. Takes two lanes, k and k + 1, if `two`
+ * (each among `rest` alone, not together): they share the decoding. Fills ends[0], and ends[1] if two; only .optimizer. */
+void hm_against(const struct hm_program *p, const struct hm_view *lanes, size_t k, bool two,
+                const struct hm_lane_run *rest, struct hm_scratch *s, struct hm_ends *ends);
+
+/* ---- the plain replay: every start and end of one lane set in one step, for timelines and as the reference in tests ---- */
 
 /* duration, start, end: [lane][slot]. launch_delay: same shape or NULL. Straight from the definition, one op at a time. */
 void hm_replay_plain(const struct hm_model *m, size_t lanes, const double *duration, double *start, double *end);

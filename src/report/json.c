@@ -63,7 +63,8 @@ static void rows(struct hm_json *j, const char *key, const double *x, const stru
     hm_json_end_array(j);
 }
 
-static void share(struct hm_json *j, const char *key, const struct hm_share *s, const struct hm_worker *workers, size_t n) {
+static void share(struct hm_json *j, const char *key, const struct hm_share *s, const struct hm_worker *workers,
+                  size_t n) {
     hm_json_object(j, key);
     hm_json_number(j, "value", s->value);
     hm_json_number(j, "add", s->add);
@@ -91,7 +92,8 @@ static void each_step(struct hm_json *j, const struct hm_analysis *a) {
             (void)snprintf(step, sizeof step, "%" PRId64, a->steps[i].step);
             if (k == 0) {
                 hm_json_object(j, step);
-                for (size_t f = 0; f < a->n_families; f++) hm_json_number(j, a->by_op_type[f].name, a->step_by_op_type[f * n + i]);
+                for (size_t f = 0; f < a->n_families; f++)
+                    hm_json_number(j, a->by_op_type[f].name, a->step_by_op_type[f * n + i]);
                 hm_json_end_object(j);
             } else if (k == 1) {
                 array(j, step, a->step_by_stage + i, a->pp, n);

@@ -1,4 +1,5 @@
-/* op_types.h - the op types of microbatch-level traces: names, what a replay does with them, how their ideal is estimated. */
+/* op_types.h - the op types of microbatch-level traces: names, what a replay does with them, how their ideal is
+ * estimated. */
 #ifndef HM_OP_TYPES_H
 #define HM_OP_TYPES_H
 

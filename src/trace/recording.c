@@ -5,15 +5,28 @@
 #include <stdio.h>
 #include <string.h>
 
+void hm_recording_release_rows(struct hm_recording *r) {
+    hm_rows_free(&r->rows);
+    hm_table_close(r->table);
+    r->table = NULL;
+    hm_settle_free(r->settle);
+    r->settle = NULL;
+    if (r->step_table) hm_free((void *)r->step_table->number);
+    hm_free(r->step_table);
+    r->step_table = NULL;
+    hm_free(r->side);
+    r->side = NULL;
+}
+
 void hm_recording_free(struct hm_recording *r) {
     if (!r) return;
-    hm_rows_free(&r->rows);
+    hm_recording_release_rows(r);
+    hm_free(r->groups);
     for (size_t i = 0; i < r->n_dropped; i++) {
         hm_free(r->dropped[i].what);
         hm_free(r->dropped[i].why);
     }
     hm_free(r->dropped);
-    hm_free(r->side);
     hm_free(r->steps);
     hm_free(r->lanes);
     hm_free(r->step_index);
@@ -48,30 +61,93 @@ static struct hm_layout layout_seen(const struct hm_recording *r, int64_t ranks,
     return seen;
 }
 
+/* ---- groups of steps ---- */
+
+/* A row costs its record and two doubles in the dense arrays, with some room for padding to whole blocks of steps. */
+enum { BYTES_A_ROW = sizeof(struct hm_row) + 3 * sizeof(double) };
+
+static int one_group(struct hm_recording *r, struct hm_error *err) {
+    r->groups = hm_alloc(1, sizeof *r->groups);
+    if (!r->groups) return hm_fail_memory(err);
+    r->groups[0] = (struct hm_group){0, INT64_MAX};
+    r->n_groups = 1;
+    r->loaded = 0;
+    return 0;
+}
+
+/* Cuts the steps into groups whose rows take about a quarter of the memory. */
+static int cut_groups(struct hm_recording *r, struct hm_error *err) {
+    struct hm_step_rows *steps = NULL;
+    size_t n = 0, limit = (size_t)(r->memory_bytes / 4 / sizeof(struct hm_row)), rows = 0;
+    if (hm_table_list_steps(r->table, &steps, &n, &r->layout.dp, err) != 0) return -1;
+    r->groups = hm_alloc(n, sizeof *r->groups);
+    for (size_t i = 0; r->groups && i < n; i++) {
+        if (r->n_groups == 0 || rows + steps[i].rows > limit) {
+            r->groups[r->n_groups++] = (struct hm_group){steps[i].step, steps[i].step};
+            rows = 0;
+        }
+        r->groups[r->n_groups - 1].last_step = steps[i].step;
+        rows += steps[i].rows;
+        hm_step_intern(r->step_table, steps[i].step);
+    }
+    hm_free(steps);
+    return r->groups ? 0 : hm_fail_memory(err);
+}
+
+int hm_recording_load(struct hm_recording *r, size_t group, struct hm_error *err) {
+    if (r->loaded == group) return 0;
+    hm_rows_free(&r->rows);
+    r->loaded = SIZE_MAX;
+    if (hm_table_read(r->table, r, r->groups[group].first_step, r->groups[group].last_step, 0, group >= r->seen, err) !=
+        0)
+        return -1;
+    r->loaded = group;
+    if (group >= r->seen) r->seen = group + 1; /* settling loads them in order: each is counted once */
+    return hm_settle_mend(r, err);
+}
+
+/* Reads everything if it fits in memory; otherwise finds out what there is, to be read in groups. */
+static int read_rows(struct hm_recording *r, struct hm_error *err) {
+    size_t limit = (size_t)(r->memory_bytes / BYTES_A_ROW), known = hm_table_rows(r->table);
+    if (known <= limit) {
+        if (one_group(r, err) != 0) return -1;
+        int status = hm_table_read(r->table, r, 0, INT64_MAX, limit, true, err);
+        if (status <= 0) return status;
+        hm_free(r->groups);
+        r->groups = NULL;
+        r->n_groups = 0;
+        hm_rows_free(&r->rows);
+        r->sides = 0;
+    }
+    r->spill = true;
+    r->loaded = SIZE_MAX;
+    return cut_groups(r, err);
+}
+
 /* A stage without any row cannot be replayed: its neighbours run without it, and the report says so. */
 static int name_empty_stages(struct hm_recording *r, int64_t stages) {
     for (int64_t s = 0, next; s < stages; s = next + 1) {
         next = stages;
         for (size_t i = 0; i < r->n_ref; i++)
             if (r->ref[i].stage >= s && r->ref[i].stage < next) next = r->ref[i].stage;
-        if (next == s + 1 && hm_drop(r, "stages", 1, "stage %" PRId64 " has no rows; the others are replayed without it", s) != 0) return -1;
-        if (next > s + 1 && hm_drop(r, "stages", (size_t)(next - s), "stages %" PRId64 " to %" PRId64 " have no rows; the others are replayed without them", s, next - 1) != 0)
+        if (next == s + 1 &&
+            hm_drop(r, "stages", 1, "stage %" PRId64 " has no rows; the others are replayed without it", s) != 0)
+            return -1;
+        if (next > s + 1 &&
+            hm_drop(r, "stages", (size_t)(next - s),
+                    "stages %" PRId64 " to %" PRId64 " have no rows; the others are replayed without them", s,
+                    next - 1) != 0)
             return -1;
     }
     return 0;
 }
 
-static int read_all(struct hm_recording *r, const char *meta_path, struct hm_step_table *steps, int threads, hm_progress_fn progress,
-                    void *context, struct hm_error *err) {
+static int read_all(struct hm_recording *r, const char *meta_path, struct hm_error *err) {
     struct hm_layout meta = {0};
     if (meta_path && hm_metadata_read(meta_path, &meta, err) != 0) return -1;
-    struct hm_table *t = hm_table_open(r->path, threads, err);
-    if (!t) return -1;
-    int status = hm_table_read(t, r, steps, progress, context, err);
+    if (!(r->table = hm_table_open(r->path, r->threads, err)) || read_rows(r, err) != 0) return -1;
+    if (hm_recording_settle(r, err) != 0) return -1;
     int64_t ranks = r->layout.world, chunks = r->layout.vpp;
-    if (status == 0) status = hm_recording_settle(r, steps, t, threads, err);
-    hm_table_close(t);
-    if (status != 0) return -1;
     struct hm_layout seen = layout_seen(r, ranks, chunks);
     if (hm_layout_settle(&meta, &seen, r->path, meta_path ? meta_path : "metadata", err) != 0) return -1;
     if (name_empty_stages(r, meta.pp) != 0) return hm_fail_memory(err);
@@ -83,16 +159,23 @@ static int read_all(struct hm_recording *r, const char *meta_path, struct hm_ste
     return 0;
 }
 
-struct hm_recording *hm_recording_read(const char *path, const char *meta_path, int threads, hm_progress_fn progress, void *context,
-                                       struct hm_error *err) {
+struct hm_recording *hm_recording_read(const char *path, const char *meta_path, uint64_t memory_bytes, int threads,
+                                       hm_progress_fn progress, void *context, struct hm_error *err) {
     struct hm_recording *r = hm_alloc(1, sizeof *r);
-    struct hm_step_table steps = {.number = hm_alloc(HM_STEP_TABLE, sizeof *steps.number)};
+    if (r) {
+        r->memory_bytes = memory_bytes ? memory_bytes : hm_default_memory();
+        r->threads = threads;
+        r->progress = progress;
+        r->context = context;
+        r->path = hm_strdup(path);
+        r->step_table = hm_alloc(1, sizeof *r->step_table);
+        if (r->step_table) r->step_table->number = hm_alloc(HM_STEP_TABLE, sizeof *r->step_table->number);
+    }
     int status = -1;
-    if (r && steps.number && (r->path = hm_strdup(path)))
-        status = read_all(r, meta_path, &steps, threads, progress, context, err);
-    else
+    if (!r || !r->path || !r->step_table || !r->step_table->number)
         hm_fail_memory(err);
-    hm_free((void *)steps.number);
+    else
+        status = read_all(r, meta_path, err);
     if (status == 0) return r;
     hm_recording_free(r);
     return NULL;

@@ -6,7 +6,8 @@
 
 static pthread_mutex_t grow_lock = PTHREAD_MUTEX_INITIALIZER;
 
-enum { MAX_BLOCKS = 1 << 20 }; /* pointers are reserved once and never move, so readers need no lock: 6.9e10 rows */
+enum { MAX_BLOCKS = 1 << 16 }; /* pointers are reserved once and never move, so readers need no lock: 6.9e10 rows */
+static const size_t block_bytes = HM_BLOCK_ROWS * sizeof(struct hm_row);
 
 static int add_blocks(struct hm_rows *rows, size_t wanted) {
     int status = 0;
@@ -16,7 +17,7 @@ static int add_blocks(struct hm_rows *rows, size_t wanted) {
         if (rows->block) rows->capacity = MAX_BLOCKS;
     }
     while (status == 0 && rows->blocks < wanted) {
-        struct hm_row *block = rows->blocks < rows->capacity ? hm_alloc(HM_BLOCK_ROWS, sizeof *block) : NULL;
+        struct hm_row *block = rows->blocks < rows->capacity ? hm_map(block_bytes, NULL) : NULL;
         if (!block)
             status = -1;
         else
@@ -32,7 +33,7 @@ int hm_rows_reserve(struct hm_rows *rows, size_t n, size_t *first) {
 }
 
 void hm_rows_free(struct hm_rows *rows) {
-    for (size_t b = 0; b < rows->blocks; b++) hm_free(rows->block[b]);
+    for (size_t b = 0; b < rows->blocks; b++) hm_unmap(rows->block[b], block_bytes);
     hm_free(rows->block);
     *rows = (struct hm_rows){0};
 }

@@ -1,10 +1,11 @@
 /* settle.c - from rows to a complete grid.
  *
- * A replay needs every op of every kept replica in every kept step. The grid's cells (replica, step) are summed up in one pass: each
- * row adds a hash of its (stage, type, seq) to its cell, so two cells with the same sum hold the same op set, whatever the row order.
- * The sum that most cells share is the reference. Cells that differ are looked at row by row: exact duplicates go, numbering with gaps
- * is closed; what is still different makes its cell unusable. Then replicas or steps are given up, those with most unusable cells
- * first, until every remaining cell is usable. Most traces are complete and cost the first pass only. */
+ * A replay needs every op of every kept replica in every kept step. The grid's cells (replica, step) are summed up in
+ * one pass: each row adds a hash of its (stage, type, seq) to its cell, so two cells with the same sum hold the same op
+ * set, whatever the row order. The sum that most cells share is the reference. Cells that differ are looked at row by
+ * row: exact duplicates go, numbering with gaps is closed; what is still different makes its cell unusable. Then
+ * replicas or steps are given up, those with most unusable cells first, until every remaining cell is usable. Most
+ * traces are complete and cost the first pass only. */
 #include "trace.h"
 
 #include <inttypes.h>
@@ -13,20 +14,22 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum cell_state { USABLE, UNUSABLE, MENDED }; /* mended: usable once its rows are repaired, after every loading */
+
 struct cell {
     uint64_t sum;   /* of the hashes of its ops */
+    double start;   /* earliest */
     uint32_t count; /* rows */
-    uint32_t bad;   /* not usable */
+    uint32_t state;
 };
 
-struct settle {
+struct hm_settle {
     struct hm_recording *r;
     const struct hm_step_table *table;
-    int threads;
-    int64_t *number;       /* [s] step number, ascending: all steps seen */
-    uint32_t *step_of;     /* [interned slot] -> s */
-    size_t steps, lanes;   /* lanes: highest DP rank + 1 */
-    struct cell *cells;    /* [s * lanes + dp] */
+    int64_t *number;     /* [s] step number, ascending: all steps seen */
+    uint32_t *step_of;   /* [interned slot] -> s */
+    size_t steps, lanes; /* lanes: highest DP rank + 1 */
+    struct cell *cells;  /* [s * lanes + dp] */
     uint64_t reference_sum;
     struct hm_row *sorted; /* rows of cells under repair, sorted by key */
     size_t n_sorted;
@@ -40,11 +43,11 @@ static uint64_t mix(uint64_t x) { /* splitmix64's finaliser */
     return x ^ (x >> 31);
 }
 
-static struct cell *cell_of(const struct settle *s, uint64_t key) {
+static struct cell *cell_of(const struct hm_settle *s, uint64_t key) {
     return &s->cells[(size_t)s->step_of[hm_key_step(key)] * s->lanes + hm_key_dp(key)];
 }
 
-/* ---- steps and lanes seen --------------------------------------------------------------------------------------------- */
+/* ---- steps and lanes seen ---- */
 
 struct numbered {
     int64_t number;
@@ -56,7 +59,7 @@ static int by_number(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-static int list_steps(struct settle *s, struct hm_error *err) {
+static int list_steps(struct hm_settle *s, struct hm_error *err) {
     size_t n = s->table->count, k = 0;
     struct numbered *list = hm_alloc(n, sizeof *list);
     s->number = hm_alloc(n, sizeof *s->number);
@@ -77,70 +80,80 @@ static int list_steps(struct settle *s, struct hm_error *err) {
     return 0;
 }
 
-/* ---- the census -------------------------------------------------------------------------------------------------------- */
+/* ---- the census ---- */
 
 struct census {
-    struct settle *s;
+    struct hm_settle *s;
+    size_t first, cells;      /* the loaded group's cells */
     struct cell **per_thread; /* [thread]: cells of its own, added up at the end */
-    uint32_t *max_dp;
 };
 
-static void find_max_dp(void *context, size_t block, int thread) {
+static void count_piece(void *context, size_t index, int thread) {
     struct census *c = context;
-    const struct hm_rows *rows = &c->s->r->rows;
-    size_t begin = block * HM_BLOCK_ROWS, end = begin + HM_BLOCK_ROWS < rows->count ? begin + HM_BLOCK_ROWS : rows->count;
-    const struct hm_row *row = rows->block[block];
-    uint32_t most = c->max_dp[thread];
-    for (size_t i = 0; i < end - begin; i++)
-        if (row[i].key != HM_KEY_DEAD && hm_key_dp(row[i].key) > most) most = hm_key_dp(row[i].key);
-    c->max_dp[thread] = most;
-}
-
-static void count_block(void *context, size_t block, int thread) {
-    struct census *c = context;
-    const struct settle *s = c->s;
-    const struct hm_rows *rows = &s->r->rows;
+    const struct hm_settle *s = c->s;
+    struct hm_piece piece = hm_rows_piece(&s->r->rows, index);
     struct cell *cells = c->per_thread[thread];
-    size_t begin = block * HM_BLOCK_ROWS, end = begin + HM_BLOCK_ROWS < rows->count ? begin + HM_BLOCK_ROWS : rows->count;
-    const struct hm_row *row = rows->block[block];
-    for (size_t i = 0; i < end - begin; i++) {
-        uint64_t key = row[i].key;
+    for (size_t i = 0; i < piece.n; i++) {
+        uint64_t key = piece.row[i].key;
         if (key == HM_KEY_DEAD) continue;
-        struct cell *cell = &cells[(size_t)s->step_of[hm_key_step(key)] * s->lanes + hm_key_dp(key)];
+        struct cell *cell = &cells[(size_t)s->step_of[hm_key_step(key)] * s->lanes + hm_key_dp(key) - c->first];
         cell->sum += mix(hm_key_op(key) + 1);
         cell->count++;
+        if (piece.row[i].start_s < cell->start) cell->start = piece.row[i].start_s;
     }
 }
 
-static int take_census(struct settle *s, struct hm_error *err) {
-    size_t blocks = (s->r->rows.count + HM_BLOCK_ROWS - 1) / HM_BLOCK_ROWS, cells;
-    int threads = hm_thread_count(s->threads, blocks);
+/* Steps first..last-1 are those of the group. */
+static void group_steps(const struct hm_settle *s, size_t group, size_t *first, size_t *last) {
+    *first = 0;
+    while (*first < s->steps && s->number[*first] < s->r->groups[group].first_step) ++*first;
+    *last = *first;
+    while (*last < s->steps && s->number[*last] <= s->r->groups[group].last_step) ++*last;
+}
+
+static int census_of_group(struct hm_settle *s, size_t group, struct hm_error *err) {
+    size_t first, last, pieces = hm_rows_pieces(&s->r->rows);
+    group_steps(s, group, &first, &last);
+    int threads = hm_thread_count(s->r->threads, pieces);
     struct cell *per_thread[256] = {0};
-    uint32_t max_dp[256] = {0};
-    struct census c = {.s = s, .per_thread = per_thread, .max_dp = max_dp};
-    hm_parallel(blocks, threads, find_max_dp, &c);
-    for (int t = 0; t < threads; t++)
-        if (max_dp[t] + 1 > s->lanes) s->lanes = max_dp[t] + 1;
-    if (!hm_mul(s->steps, s->lanes, &cells) || cells > 4 * s->r->rows.count + ((size_t)1 << 22))
-        return hm_fail(err, HM_ERR_INPUT, "%s: %zu rows are too few for %zu DP ranks and %zu steps; check dp_rank and step", s->r->path,
-                       (size_t)s->r->rows.count, s->lanes, s->steps);
-    if (cells * sizeof(struct cell) > ((size_t)64 << 20)) threads = 1;
+    struct census c = {.s = s, .per_thread = per_thread, .first = first * s->lanes, .cells = (last - first) * s->lanes};
+    if (c.cells * sizeof(struct cell) > ((size_t)64 << 20)) threads = 1;
     bool good = true;
-    for (int t = 0; t < threads; t++) good = (per_thread[t] = hm_alloc(cells, sizeof(struct cell))) != NULL && good;
+    per_thread[0] = s->cells + c.first;
+    for (int t = 1; t < threads && good; t++) {
+        good = (per_thread[t] = hm_alloc(c.cells, sizeof(struct cell))) != NULL;
+        for (size_t i = 0; good && i < c.cells; i++) per_thread[t][i].start = INFINITY;
+    }
     if (good) {
-        hm_parallel(blocks, threads, count_block, &c);
+        hm_parallel(pieces, threads, count_piece, &c);
         for (int t = 1; t < threads; t++)
-            for (size_t i = 0; i < cells; i++) {
-                per_thread[0][i].sum += per_thread[t][i].sum;
-                per_thread[0][i].count += per_thread[t][i].count;
+            for (size_t i = 0; i < c.cells; i++) {
+                struct cell *sum = &per_thread[0][i], *one = &per_thread[t][i];
+                sum->sum += one->sum;
+                sum->count += one->count;
+                if (one->start < sum->start) sum->start = one->start;
             }
     }
-    s->cells = per_thread[0];
     for (int t = 1; t < threads; t++) hm_free(per_thread[t]);
     return good ? 0 : hm_fail_memory(err);
 }
 
-/* ---- the reference op set ---------------------------------------------------------------------------------------------- */
+static int take_census(struct hm_settle *s, struct hm_error *err) {
+    struct hm_recording *r = s->r;
+    size_t cells, rows = r->rows.count;
+    s->lanes = (size_t)r->layout.dp;
+    if (r->n_groups == 1 && (!hm_mul(s->steps, s->lanes, &cells) || cells > 4 * rows + ((size_t)1 << 22)))
+        return hm_fail(err, HM_ERR_INPUT,
+                       "%s: %zu rows are too few for %zu DP ranks and %zu steps; check dp_rank and step", r->path, rows,
+                       s->lanes, s->steps);
+    if (!(s->cells = hm_alloc(s->steps * s->lanes, sizeof *s->cells))) return hm_fail_memory(err);
+    for (size_t i = 0; i < s->steps * s->lanes; i++) s->cells[i].start = INFINITY;
+    for (size_t g = 0; g < r->n_groups; g++)
+        if (hm_recording_load(r, g, err) != 0 || census_of_group(s, g, err) != 0) return -1;
+    return 0;
+}
+
+/* ---- the reference op set ---- */
 
 static int by_sum(const void *a, const void *b) {
     const struct cell *x = a, *y = b;
@@ -148,7 +161,7 @@ static int by_sum(const void *a, const void *b) {
 }
 
 /* The sum most cells share; among equals the one with more rows: records get lost more often than invented. */
-static int choose_reference(struct settle *s, struct hm_error *err) {
+static int choose_reference(struct hm_settle *s, struct hm_error *err) {
     size_t n = s->steps * s->lanes, best = 0, best_rows = 0;
     struct cell *copy = hm_alloc(n, sizeof *copy);
     if (!copy) return hm_fail_memory(err);
@@ -163,7 +176,8 @@ static int choose_reference(struct settle *s, struct hm_error *err) {
         }
     }
     hm_free(copy);
-    if (best == 0) return hm_fail(err, HM_ERR_INPUT, "%s: holds no row of a known op type; is it a training trace?", s->r->path);
+    if (best == 0)
+        return hm_fail(err, HM_ERR_INPUT, "%s: holds no row of a known op type; is it a training trace?", s->r->path);
     return 0;
 }
 
@@ -174,37 +188,50 @@ static int by_key(const void *a, const void *b) {
     return (x->duration_s > y->duration_s) - (x->duration_s < y->duration_s);
 }
 
-/* Copies the rows of all cells marked bad (or of one cell, if only != NULL) into s->sorted. */
-static int gather(struct settle *s, const struct cell *only, struct hm_error *err) {
-    size_t n = 0, k = 0;
-    for (size_t i = 0; i < s->steps * s->lanes; i++)
-        if (only ? &s->cells[i] == only : s->cells[i].bad != 0) n += s->cells[i].count;
+/* Copies rows of the loaded group into s->sorted: of one cell, or of all cells in that state (only == NULL). */
+static int gather(struct hm_settle *s, const struct cell *only, enum cell_state state, struct hm_error *err) {
+    size_t n = 0, k = 0, first, last;
+    group_steps(s, s->r->loaded, &first, &last);
+    if (only) {
+        n = only->count;
+    } else {
+        for (size_t i = first * s->lanes; i < last * s->lanes; i++)
+            if (s->cells[i].state == state) n += s->cells[i].count;
+    }
     hm_free(s->sorted);
     s->sorted = hm_alloc(n, sizeof *s->sorted);
     s->n_sorted = 0;
     if (!s->sorted) return hm_fail_memory(err);
-    for (size_t i = 0; i < s->r->rows.count; i++) {
+    for (size_t i = 0; i < s->r->rows.count && k < n; i++) {
         const struct hm_row *row = hm_rows_at(&s->r->rows, i);
         if (row->key == HM_KEY_DEAD) continue;
         const struct cell *cell = cell_of(s, row->key);
-        if (only ? cell == only : cell->bad != 0) s->sorted[k++] = *row;
+        if (only ? cell == only : cell->state == state) s->sorted[k++] = *row;
     }
-    s->n_sorted = k; /* fewer than counted where duplicates were dropped */
+    s->n_sorted = k; /* fewer if a cell's repair has already left rows out */
     qsort(s->sorted, k, sizeof *s->sorted, by_key);
     return 0;
+}
+
+/* Loads the group that holds a cell. */
+static int load_cell(struct hm_settle *s, const struct cell *cell, struct hm_error *err) {
+    int64_t number = s->number[(size_t)(cell - s->cells) / s->lanes];
+    size_t g = 0;
+    while (number > s->r->groups[g].last_step) g++;
+    return hm_recording_load(s->r, g, err);
 }
 
 static bool same_row(const struct hm_row *a, const struct hm_row *b) {
     return a->key == b->key && a->start_s == b->start_s && a->duration_s == b->duration_s;
 }
 
-/* Lists the ops of the first cell with the reference sum. If even that one repeats rows (a file written twice), every cell is put
- * under repair. */
-static int list_expected(struct settle *s, struct hm_error *err) {
+/* Lists the ops of the first cell with the reference sum. If even that one repeats rows (a file written twice), every
+ * cell is put under repair. */
+static int list_expected(struct hm_settle *s, struct hm_error *err) {
     struct cell *found = NULL;
     for (size_t i = 0; i < s->steps * s->lanes && !found; i++)
         if (s->cells[i].count && s->cells[i].sum == s->reference_sum) found = &s->cells[i];
-    if (gather(s, found, err) != 0) return -1;
+    if (load_cell(s, found, err) != 0 || gather(s, found, USABLE, err) != 0) return -1;
     s->expected = hm_alloc(s->n_sorted, sizeof *s->expected);
     if (!s->expected) return hm_fail_memory(err);
     bool repeats = false;
@@ -220,18 +247,19 @@ static int list_expected(struct settle *s, struct hm_error *err) {
         s->reference_sum += mix((uint64_t)op + 1);
     }
     for (size_t i = 0; i < s->steps * s->lanes; i++)
-        s->cells[i].bad = repeats || s->cells[i].sum != s->reference_sum || s->cells[i].count != s->n_expected;
+        s->cells[i].state =
+            repeats || s->cells[i].sum != s->reference_sum || s->cells[i].count != s->n_expected ? UNUSABLE : USABLE;
     return 0;
 }
 
-/* ---- repair ------------------------------------------------------------------------------------------------------------ */
+/* ---- repair ---- */
 
 static uint32_t stage_and_type(uint64_t key) {
     return hm_key_op(key) >> HM_SEQ_BITS;
 }
 
 /* Drops exact duplicates among the sorted rows. */
-static size_t drop_duplicates(struct settle *s) {
+static size_t drop_duplicates(struct hm_settle *s) {
     size_t kept = 0, dropped = 0;
     for (size_t i = 0; i < s->n_sorted; i++) {
         if (kept && same_row(&s->sorted[kept - 1], &s->sorted[i]))
@@ -244,12 +272,13 @@ static size_t drop_duplicates(struct settle *s) {
 }
 
 /* Whether rows[0..n-1] of one cell are the expected ops up to numbering; if so, numbers them as expected. */
-static bool fits(const struct settle *s, struct hm_row *rows, size_t n, bool *renumbered) {
+static bool fits(const struct hm_settle *s, struct hm_row *rows, size_t n, bool *renumbered) {
     if (n != s->n_expected) return false;
     for (size_t i = 0; i < n; i++)
         if (stage_and_type(rows[i].key) != s->expected[i] >> HM_SEQ_BITS) return false;
     for (size_t i = 0; i < n; i++) {
-        uint64_t key = (rows[i].key & ~(((uint64_t)1 << (HM_STAGE_BITS + HM_TYPE_BITS + HM_SEQ_BITS)) - 1)) | s->expected[i];
+        uint64_t key =
+            (rows[i].key & ~(((uint64_t)1 << (HM_STAGE_BITS + HM_TYPE_BITS + HM_SEQ_BITS)) - 1)) | s->expected[i];
         if (key != rows[i].key) *renumbered = true;
         rows[i].key = key;
     }
@@ -257,29 +286,27 @@ static bool fits(const struct settle *s, struct hm_row *rows, size_t n, bool *re
 }
 
 /* Says in which op a cell first differs from the expected set. */
-static void describe_difference(const struct settle *s, const struct hm_row *rows, size_t n, char *text, size_t size) {
+static void describe_difference(const struct hm_settle *s, const struct hm_row *rows, size_t n, char *text,
+                                size_t size) {
     size_t i = 0, j = 0;
     while (i < n && j < s->n_expected && stage_and_type(rows[i].key) == s->expected[j] >> HM_SEQ_BITS) i++, j++;
-    uint32_t got = i < n ? stage_and_type(rows[i].key) : UINT32_MAX, want = j < s->n_expected ? s->expected[j] >> HM_SEQ_BITS : UINT32_MAX;
+    uint32_t got = i < n ? stage_and_type(rows[i].key) : UINT32_MAX,
+             want = j < s->n_expected ? s->expected[j] >> HM_SEQ_BITS : UINT32_MAX;
     uint32_t which = got < want ? got : want; /* both lists ascend: the smaller one is missing on the other side */
     size_t have = 0, need = 0;
     for (i = 0; i < n; i++) have += stage_and_type(rows[i].key) == which;
     for (j = 0; j < s->n_expected; j++) need += s->expected[j] >> HM_SEQ_BITS == which;
     uint32_t type = which & ((1 << HM_TYPE_BITS) - 1);
-    (void)snprintf(text, size, "stage %u has %zu of %zu %s", which >> HM_TYPE_BITS, have, need, type < HM_OP_TYPES ? hm_op_types[type].name : "ops");
+    (void)snprintf(text, size, "stage %u has %zu of %zu %s", which >> HM_TYPE_BITS, have, need,
+                   type < HM_OP_TYPES ? hm_op_types[type].name : "ops");
 }
 
-struct repair {
-    size_t renumbered_cells;
-    char *why; /* [cell][80] only for cells still bad */
-};
-
-/* Puts repaired cells back: their old rows die, the repaired ones take their places. */
-static void put_back(struct settle *s) {
+/* Puts repaired cells back: the rows of cells in that state die, the repaired ones take their places. */
+static void put_back(struct hm_settle *s, enum cell_state state) {
     size_t next = 0;
     for (size_t i = 0; i < s->r->rows.count; i++) {
         struct hm_row *row = hm_rows_at(&s->r->rows, i);
-        if (row->key == HM_KEY_DEAD || cell_of(s, row->key)->bad == 0) continue;
+        if (row->key == HM_KEY_DEAD || cell_of(s, row->key)->state != state) continue;
         if (next < s->n_sorted)
             *row = s->sorted[next++];
         else
@@ -289,36 +316,71 @@ static void put_back(struct settle *s) {
 
 enum { WHY = 96 };
 
-static int repair_cells(struct settle *s, char **why, struct hm_error *err) {
-    if (gather(s, NULL, err) != 0) return -1;
-    size_t duplicates = drop_duplicates(s), renumbered = 0, cells = s->steps * s->lanes;
-    bool *mended = hm_alloc(cells, sizeof *mended);
-    *why = hm_alloc(cells, WHY);
-    if (!mended || !*why) {
-        hm_free(mended);
-        return hm_fail_memory(err);
-    }
+struct repairs {
+    size_t duplicates, renumbered;
+    char *why; /* [cell][WHY] */
+    bool *mended;
+};
+
+/* Repairs the loaded group's cells in that state. */
+static int repair_loaded(struct hm_settle *s, enum cell_state state, struct repairs *repairs, struct hm_error *err) {
+    if (gather(s, NULL, state, err) != 0) return -1;
+    size_t duplicates = drop_duplicates(s);
     /* Sorted by interned step, DP rank, stage, ...: one cell's rows stand together. */
     for (size_t i = 0, j; i < s->n_sorted; i = j) {
         struct cell *cell = cell_of(s, s->sorted[i].key);
         for (j = i + 1; j < s->n_sorted && cell_of(s, s->sorted[j].key) == cell;) j++;
-        bool numbered = false;
+        bool numbered = false, good = fits(s, s->sorted + i, j - i, &numbered);
+        if (!repairs) continue;
         size_t index = (size_t)(cell - s->cells);
-        mended[index] = fits(s, s->sorted + i, j - i, &numbered);
-        renumbered += numbered;
-        if (!mended[index]) describe_difference(s, s->sorted + i, j - i, *why + index * WHY, WHY);
+        repairs->mended[index] = good;
+        repairs->renumbered += numbered;
+        if (!good) describe_difference(s, s->sorted + i, j - i, repairs->why + index * WHY, WHY);
     }
-    put_back(s);
-    for (size_t i = 0; i < cells; i++)
-        if (mended[i]) s->cells[i].bad = 0;
-    hm_free(mended);
-    if (duplicates && hm_drop(s->r, "rows", duplicates, "written twice: same op, same times") != 0) return hm_fail_memory(err);
-    if (renumbered && hm_drop(s->r, "numberings", renumbered, "seq_id of a replica's step had gaps; its ops were numbered in their order") != 0)
-        return hm_fail_memory(err);
+    put_back(s, state);
+    if (repairs) repairs->duplicates += duplicates;
     return 0;
 }
 
-/* ---- the choice -------------------------------------------------------------------------------------------------------- */
+int hm_settle_mend(struct hm_recording *r, struct hm_error *err) {
+    struct hm_settle *s = r->settle;
+    bool any = false;
+    for (size_t i = 0; s && s->cells && s->expected && i < s->steps * s->lanes && !any; i++)
+        any = s->cells[i].state == MENDED;
+    return any ? repair_loaded(s, MENDED, NULL, err) : 0;
+}
+
+static bool group_has(const struct hm_settle *s, size_t group, enum cell_state state) {
+    size_t first, last;
+    group_steps(s, group, &first, &last);
+    for (size_t i = first * s->lanes; i < last * s->lanes; i++)
+        if (s->cells[i].state == state) return true;
+    return false;
+}
+
+static int repair_cells(struct hm_settle *s, char **why, struct hm_error *err) {
+    size_t cells = s->steps * s->lanes;
+    struct repairs repairs = {.why = *why = hm_alloc(cells, WHY), .mended = hm_alloc(cells, sizeof(bool))};
+    int status = repairs.why && repairs.mended ? 0 : hm_fail_memory(err);
+    for (size_t g = 0; g < s->r->n_groups && status == 0; g++) {
+        if (!group_has(s, g, UNUSABLE)) continue;
+        status = hm_recording_load(s->r, g, err);
+        if (status == 0) status = repair_loaded(s, UNUSABLE, &repairs, err);
+    }
+    for (size_t i = 0; i < cells && status == 0; i++)
+        if (repairs.mended[i]) s->cells[i].state = MENDED;
+    hm_free(repairs.mended);
+    if (status == 0 && repairs.duplicates &&
+        hm_drop(s->r, "rows", repairs.duplicates, "written twice: same op, same times") != 0)
+        status = hm_fail_memory(err);
+    if (status == 0 && repairs.renumbered &&
+        hm_drop(s->r, "numberings", repairs.renumbered,
+                "seq_id of a replica's step had gaps; its ops were numbered in their order") != 0)
+        status = hm_fail_memory(err);
+    return status;
+}
+
+/* ---- the choice ---- */
 
 struct grid {
     bool *step_out, *lane_out;
@@ -326,25 +388,26 @@ struct grid {
     size_t steps_in, lanes_in;
 };
 
-static void take_out(const struct settle *s, struct grid *g, bool step, size_t which) {
+static void take_out(const struct hm_settle *s, struct grid *g, bool step, size_t which) {
     if (step) {
         g->step_out[which] = true;
         g->steps_in--;
-        for (size_t l = 0; l < s->lanes; l++) g->lane_bad[l] -= s->cells[which * s->lanes + l].bad;
+        for (size_t l = 0; l < s->lanes; l++) g->lane_bad[l] -= s->cells[which * s->lanes + l].state == UNUSABLE;
     } else {
         g->lane_out[which] = true;
         g->lanes_in--;
-        for (size_t t = 0; t < s->steps; t++) g->step_bad[t] -= s->cells[t * s->lanes + which].bad;
+        for (size_t t = 0; t < s->steps; t++) g->step_bad[t] -= s->cells[t * s->lanes + which].state == UNUSABLE;
     }
 }
 
-/* Greedy: the row or column of the grid with the largest share of bad cells goes first. Ties give up a step: steps are many. */
-static void choose(const struct settle *s, struct grid *g) {
+/* Greedy: the row or column of the grid with the largest share of bad cells goes first. Ties give up a step: steps are
+ * many. */
+static void choose(const struct hm_settle *s, struct grid *g) {
     g->steps_in = s->steps;
     g->lanes_in = s->lanes;
     for (size_t t = 0; t < s->steps; t++)
         for (size_t l = 0; l < s->lanes; l++)
-            if (s->cells[t * s->lanes + l].bad) g->step_bad[t]++, g->lane_bad[l]++;
+            if (s->cells[t * s->lanes + l].state == UNUSABLE) g->step_bad[t]++, g->lane_bad[l]++;
     for (;;) {
         size_t step = SIZE_MAX, lane = SIZE_MAX;
         for (size_t t = 0; t < s->steps; t++)
@@ -359,26 +422,29 @@ static void choose(const struct settle *s, struct grid *g) {
 
 enum { NAMED = 12 }; /* so many left-out steps or ranks are named one by one, the rest is counted */
 
-static int report_choice(const struct settle *s, const struct grid *g, const char *why, struct hm_error *err) {
+static int report_choice(const struct hm_settle *s, const struct grid *g, const char *why, struct hm_error *err) {
     size_t named = 0, rest = 0;
     for (size_t l = 0; l < s->lanes; l++) {
         if (!g->lane_out[l]) continue;
         size_t t = 0;
-        while (t + 1 < s->steps && !s->cells[t * s->lanes + l].bad) t++;
+        while (t + 1 < s->steps && s->cells[t * s->lanes + l].state != UNUSABLE) t++;
         const struct cell *cell = &s->cells[t * s->lanes + l];
         const char *reason = cell->count && why ? why + (size_t)(cell - s->cells) * WHY : "";
         if (named++ >= NAMED)
             rest++;
-        else if (hm_drop(s->r, "dp ranks", 1, cell->count ? "dp rank %zu: in step %" PRId64 " %s" : "dp rank %zu has no rows (first in step %" PRId64 ")%s", l,
-                         s->number[t], cell->count ? reason : "") != 0)
+        else if (hm_drop(s->r, "dp ranks", 1,
+                         cell->count ? "dp rank %zu: in step %" PRId64 " %s"
+                                     : "dp rank %zu has no rows (first in step %" PRId64 ")%s",
+                         l, s->number[t], cell->count ? reason : "") != 0)
             return hm_fail_memory(err);
     }
-    if (rest && hm_drop(s->r, "dp ranks", rest, "further DP ranks that are incomplete") != 0) return hm_fail_memory(err);
+    if (rest && hm_drop(s->r, "dp ranks", rest, "further DP ranks that are incomplete") != 0)
+        return hm_fail_memory(err);
     named = rest = 0;
     for (size_t t = 0; t < s->steps; t++) {
         if (!g->step_out[t]) continue;
         size_t l = 0;
-        while (l + 1 < s->lanes && (g->lane_out[l] || !s->cells[t * s->lanes + l].bad)) l++;
+        while (l + 1 < s->lanes && (g->lane_out[l] || s->cells[t * s->lanes + l].state != UNUSABLE)) l++;
         const struct cell *cell = &s->cells[t * s->lanes + l];
         const char *reason = cell->count && why ? why + (size_t)(cell - s->cells) * WHY : "has no rows";
         if (named++ >= NAMED)
@@ -390,11 +456,11 @@ static int report_choice(const struct settle *s, const struct grid *g, const cha
     return 0;
 }
 
-static int keep(struct settle *s, const struct grid *g, struct hm_error *err) {
+static int keep(struct hm_settle *s, const struct grid *g, struct hm_error *err) {
     struct hm_recording *r = s->r;
     if (g->steps_in == 0 || g->lanes_in == 0)
-        return hm_fail(err, HM_ERR_INPUT, "%s: no step is complete on any set of replicas: %s; record whole steps", r->path,
-                       r->n_dropped ? r->dropped[r->n_dropped - 1].why : "ops are missing everywhere");
+        return hm_fail(err, HM_ERR_INPUT, "%s: no step is complete on any set of replicas: %s; record whole steps",
+                       r->path, r->n_dropped ? r->dropped[r->n_dropped - 1].why : "ops are missing everywhere");
     r->steps = hm_alloc(g->steps_in, sizeof *r->steps);
     r->lanes = hm_alloc(g->lanes_in, sizeof *r->lanes);
     r->step_index = hm_alloc(HM_STEP_TABLE, sizeof *r->step_index);
@@ -410,12 +476,13 @@ static int keep(struct settle *s, const struct grid *g, struct hm_error *err) {
     uint32_t *new_index = hm_alloc(s->steps, sizeof *new_index);
     if (!new_index) return hm_fail_memory(err);
     for (size_t t = 0; t < s->steps; t++) new_index[t] = g->step_out[t] ? UINT32_MAX : (uint32_t)kept++;
-    for (uint32_t slot = 0; slot < HM_STEP_TABLE; slot++) r->step_index[slot] = s->table->number[slot] ? new_index[s->step_of[slot]] : UINT32_MAX;
+    for (uint32_t slot = 0; slot < HM_STEP_TABLE; slot++)
+        r->step_index[slot] = s->table->number[slot] ? new_index[s->step_of[slot]] : UINT32_MAX;
     hm_free(new_index);
     return 0;
 }
 
-static int choose_and_report(struct settle *s, const char *why, struct hm_error *err) {
+static int choose_and_report(struct hm_settle *s, const char *why, struct hm_error *err) {
     struct grid g = {0};
     g.step_out = hm_alloc(s->steps, sizeof(bool));
     g.lane_out = hm_alloc(s->lanes, sizeof(bool));
@@ -436,7 +503,7 @@ static int choose_and_report(struct settle *s, const char *why, struct hm_error 
     return status;
 }
 
-/* ---- the reference cell ------------------------------------------------------------------------------------------------ */
+/* ---- the reference cell ---- */
 
 static int by_side_key(const void *a, const void *b) {
     uint64_t x = ((const struct hm_side_row *)a)->key, y = ((const struct hm_side_row *)b)->key;
@@ -444,12 +511,12 @@ static int by_side_key(const void *a, const void *b) {
 }
 
 /* The model is built from the first kept replica in the first kept step, as the artefact does (DP rank 0, first step). */
-static int read_reference(struct settle *s, struct hm_table *t, struct hm_error *err) {
+static int read_reference(struct hm_settle *s, struct hm_error *err) {
     struct hm_recording *r = s->r;
     uint32_t slot = 0, dp = r->lanes[0];
     while (r->step_index[slot] != 0) slot++;
     struct cell *cell = cell_of(s, hm_key(slot, dp, 0, 0, 0));
-    if (gather(s, cell, err) != 0) return -1;
+    if (load_cell(s, cell, err) != 0 || gather(s, cell, USABLE, err) != 0) return -1;
     bool have = true;
     for (int attempt = 0; attempt < 2; attempt++) {
         qsort(r->side, r->sides, sizeof *r->side, by_side_key);
@@ -463,62 +530,72 @@ static int read_reference(struct settle *s, struct hm_table *t, struct hm_error 
             const struct hm_row *row = &s->sorted[i];
             if (row->key == HM_KEY_DEAD) continue;
             /* A renumbered cell's side rows carry the old numbers: match them by order within (stage, type). */
-            while (k < r->sides && hm_key_step(r->side[k].key) * (uint64_t)HM_MAX_DP + hm_key_dp(r->side[k].key) != slot * (uint64_t)HM_MAX_DP + dp) k++;
-            while (k < r->sides && r->side[k].key != row->key && stage_and_type(r->side[k].key) < stage_and_type(row->key)) k++;
+            while (k < r->sides && hm_key_step(r->side[k].key) * (uint64_t)HM_MAX_DP + hm_key_dp(r->side[k].key) !=
+                                       slot * (uint64_t)HM_MAX_DP + dp)
+                k++;
+            while (k < r->sides && r->side[k].key != row->key &&
+                   stage_and_type(r->side[k].key) < stage_and_type(row->key))
+                k++;
             if (k >= r->sides || stage_and_type(r->side[k].key) != stage_and_type(row->key)) {
                 have = false;
                 break;
             }
             uint64_t used = r->side[k].key;
-            r->ref[r->n_ref++] = (struct hm_ref_op){hm_key_stage(row->key), hm_key_type(row->key), hm_key_seq(row->key), r->side[k].mc,
-                                                    r->side[k].mb,          r->side[k].gmc,        row->start_s,         row->start_s + row->duration_s};
+            r->ref[r->n_ref++] = (struct hm_ref_op){
+                hm_key_stage(row->key), hm_key_type(row->key), hm_key_seq(row->key), r->side[k].mc,
+                r->side[k].mb,          r->side[k].gmc,        row->start_s,         row->start_s + row->duration_s};
             while (k < r->sides && r->side[k].key == used) k++; /* duplicates */
         }
-        if (have || attempt == 1 || !t) break;
-        if (hm_table_read_cell(t, r, (struct hm_step_table *)s->table, r->steps[0], dp, err) != 0) return -1;
+        if (have || attempt == 1 || !r->table) break;
+        if (hm_table_read_cell(r->table, r, r->steps[0], dp, err) != 0) return -1;
     }
     if (!have) return hm_fail(err, HM_ERR_INPUT, "%s: changed while it was read; analyse a finished file", r->path);
     return 0;
 }
 
-/* ---- step starts ------------------------------------------------------------------------------------------------------- */
+/* ---- step starts ---- */
 
-static int find_step_starts(struct settle *s, struct hm_error *err) {
+static int find_step_starts(struct hm_settle *s, struct hm_error *err) {
     struct hm_recording *r = s->r;
     r->step_start_s = hm_alloc(r->n_steps, sizeof *r->step_start_s);
     if (!r->step_start_s) return hm_fail_memory(err);
-    for (size_t t = 0; t < r->n_steps; t++) r->step_start_s[t] = INFINITY;
-    for (size_t b = 0; b * HM_BLOCK_ROWS < r->rows.count; b++) {
-        size_t n = r->rows.count - b * HM_BLOCK_ROWS;
-        const struct hm_row *row = r->rows.block[b];
-        for (size_t i = 0; i < (n < HM_BLOCK_ROWS ? n : HM_BLOCK_ROWS); i++) {
-            if (row[i].key == HM_KEY_DEAD) continue;
-            uint32_t t = r->step_index[hm_key_step(row[i].key)];
-            if (t == UINT32_MAX || r->lane_index[hm_key_dp(row[i].key)] == UINT32_MAX) continue;
-            if (row[i].start_s < r->step_start_s[t]) r->step_start_s[t] = row[i].start_s;
-        }
+    for (size_t t = 0, k = 0; t < s->steps && k < r->n_steps; t++) {
+        if (s->number[t] != r->steps[k]) continue;
+        double earliest = INFINITY;
+        for (size_t l = 0; l < r->n_lanes; l++) earliest = fmin(earliest, s->cells[t * s->lanes + r->lanes[l]].start);
+        r->step_start_s[k++] = earliest;
     }
     return 0;
 }
 
-int hm_recording_settle(struct hm_recording *r, struct hm_step_table *steps, struct hm_table *t, int threads, struct hm_error *err) {
-    struct settle s = {.r = r, .table = steps, .threads = threads};
+void hm_settle_free(struct hm_settle *s) {
+    if (!s) return;
+    hm_free(s->number);
+    hm_free(s->step_of);
+    hm_free(s->cells);
+    hm_free(s->sorted);
+    hm_free(s->expected);
+    hm_free(s);
+}
+
+int hm_recording_settle(struct hm_recording *r, struct hm_error *err) {
+    if (r->step_table->count == 0)
+        return hm_fail(err, HM_ERR_INPUT, "%s: holds no row of a known op type; is it a training trace?", r->path);
+    struct hm_settle *s = r->settle = hm_alloc(1, sizeof *s);
+    if (!s) return hm_fail_memory(err);
+    s->r = r;
+    s->table = r->step_table;
     char *why = NULL;
-    int status = -1;
-    if (steps->count == 0) {
-        hm_fail(err, HM_ERR_INPUT, "%s: holds no row of a known op type; is it a training trace?", r->path);
-    } else if (list_steps(&s, err) == 0 && take_census(&s, err) == 0 && choose_reference(&s, err) == 0 && list_expected(&s, err) == 0) {
-        bool any_bad = false;
-        for (size_t i = 0; i < s.steps * s.lanes && !any_bad; i++) any_bad = s.cells[i].bad;
-        if ((!any_bad || repair_cells(&s, &why, err) == 0) && choose_and_report(&s, why, err) == 0 && find_step_starts(&s, err) == 0)
-            status = read_reference(&s, t, err);
-        r->layout.dp = (int64_t)s.lanes;
-    }
+    int status = list_steps(s, err);
+    if (status == 0) status = take_census(s, err);
+    if (status == 0) status = choose_reference(s, err);
+    if (status == 0) status = list_expected(s, err);
+    bool repairs = false;
+    for (size_t i = 0; status == 0 && i < s->steps * s->lanes && !repairs; i++) repairs = s->cells[i].state == UNUSABLE;
+    if (repairs) status = repair_cells(s, &why, err);
+    if (status == 0) status = choose_and_report(s, why, err);
+    if (status == 0) status = find_step_starts(s, err);
+    if (status == 0) status = read_reference(s, err);
     hm_free(why);
-    hm_free(s.number);
-    hm_free(s.step_of);
-    hm_free(s.cells);
-    hm_free(s.sorted);
-    hm_free(s.expected);
     return status;
 }

@@ -1,7 +1,8 @@
 /* table.c - op tables in Parquet and CSV, read through DuckDB.
  *
- * The rows never become a query result: a scalar function, hm_sink, is called with the columns by DuckDB's scan threads and
- * packs each row where it stands, so reading is parallel and nothing is materialised. The query returns only a count. */
+ * The rows never become a query result: a scalar function, hm_sink, is called with the columns by DuckDB's scan threads
+ * and packs each row where it stands, so reading is parallel and nothing is materialised. The query returns only a
+ * count. */
 #include "trace.h"
 
 #include <duckdb.h>
@@ -20,38 +21,29 @@ enum column { C_STEP, C_DP, C_STAGE, C_OPTYPE, C_SEQ, C_START, C_DURATION, C_RAN
 static const char *const column_name[COLUMNS] = {"step",     "dp_rank", "stage", "optype", "seq_id", "start_ts",
                                                  "duration", "rank",    "mc",    "mb_id",  "gmc"};
 
-/* A trace needs a few bytes a row even when compressed well: its times differ. A file that claims more rows than this is made to
- * exhaust memory, not to be analysed. */
+/* A trace needs a few bytes a row even when compressed well: its times differ. A file that claims more rows than this
+ * is made to exhaust memory, not to be analysed. */
 enum { MAX_ROWS_PER_BYTE = 64, FREE_ROWS = 1 << 20 };
-
-struct unknown_type {
-    char name[64];
-    size_t count;
-};
 
 struct hm_table {
     char *path, *relation; /* relation: read_parquet('...') or read_csv('...') */
     int fd;                /* keeps a path with glob characters open */
     int64_t file_bytes;
-    size_t total_rows;     /* 0: not known before reading */
+    size_t total_rows; /* 0: not known before reading */
     duckdb_database db;
     duckdb_connection con;
     char *expression[COLUMNS]; /* how to get the column as BIGINT, DOUBLE or VARCHAR */
 
     /* While reading: */
     struct hm_recording *recording;
-    struct hm_step_table *steps;
-    bool side_only;
-    _Atomic bool stop;
-    _Atomic int64_t first_step, max_rank, max_mc;
-    _Atomic size_t done;
-    pthread_mutex_t lock; /* guards what follows */
+    bool side_only, count_dropped;
+    size_t row_limit;
+    _Atomic bool stop, over_limit;
+    _Atomic int64_t first_step, max_rank, max_mc, max_dp;
+    _Atomic size_t done, unknown; /* unknown: rows of op types that are not known */
+    pthread_mutex_t lock;         /* guards what follows */
     struct hm_error *err;
     bool failed;
-    struct unknown_type unknown[16];
-    size_t unknowns, unknown_rows;
-    hm_progress_fn progress;
-    void *context;
 };
 
 static void fail_once(struct hm_table *t, enum hm_error_code code, const char *format, ...) HM_PRINTF(3, 4);
@@ -68,31 +60,16 @@ static void fail_once(struct hm_table *t, enum hm_error_code code, const char *f
     atomic_store(&t->stop, true);
 }
 
-/* ---- the sink --------------------------------------------------------------------------------------------------------- */
+/* ---- the sink ---- */
 
 struct chunk {
     const int64_t *integer[COLUMNS];
     const double *number[COLUMNS];
-    duckdb_string_t *text;
     uint64_t *valid[COLUMNS];
 };
 
 static bool is_null(const struct chunk *c, int column, idx_t i) {
     return c->valid[column] && !duckdb_validity_row_is_valid(c->valid[column], i);
-}
-
-static void count_unknown(struct hm_table *t, const char *name, size_t length) {
-    pthread_mutex_lock(&t->lock);
-    size_t k = 0;
-    if (length > sizeof t->unknown[0].name - 1) length = sizeof t->unknown[0].name - 1;
-    while (k < t->unknowns && (strlen(t->unknown[k].name) != length || memcmp(t->unknown[k].name, name, length) != 0)) k++;
-    if (k == t->unknowns && k < sizeof t->unknown / sizeof t->unknown[0]) {
-        memcpy(t->unknown[k].name, name, length);
-        t->unknowns++;
-    }
-    if (k < t->unknowns) t->unknown[k].count++;
-    t->unknown_rows++;
-    pthread_mutex_unlock(&t->lock);
 }
 
 /* Says what is wrong with row i in the words of the trace. Only called when something is. */
@@ -105,15 +82,16 @@ static void describe_bad_row(struct hm_table *t, const struct chunk *c, idx_t i,
     for (size_t k = 0; k < 4; k++) {
         int column = integers[k].column;
         if (is_null(c, column, i)) {
-            fail_once(t, HM_ERR_INPUT, "a row of %s%s has no usable %s; repair the file or leave that row out", type, where,
-                      column_name[column]);
+            fail_once(t, HM_ERR_INPUT, "a row of %s%s has no usable %s; repair the file or leave that row out", type,
+                      where, column_name[column]);
             return;
         }
         int64_t value = c->integer[column][i];
         size_t n = strlen(where);
         (void)snprintf(where + n, sizeof where - n, "%s %s %" PRId64, n ? "," : " at", column_name[column], value);
         if (value < 0 || value >= integers[k].limit) {
-            fail_once(t, HM_ERR_INPUT, "%s%s: %s is outside the layout (0 to %" PRId64 "); repair the file or leave that row out", type,
+            fail_once(t, HM_ERR_INPUT,
+                      "%s%s: %s is outside the layout (0 to %" PRId64 "); repair the file or leave that row out", type,
                       where, column_name[column], integers[k].limit - 1);
             return;
         }
@@ -121,8 +99,12 @@ static void describe_bad_row(struct hm_table *t, const struct chunk *c, idx_t i,
     for (int column = C_START; column <= C_DURATION; column++) {
         double value = is_null(c, column, i) ? NAN : c->number[column][i];
         if (isfinite(value) && value >= 0) continue;
-        fail_once(t, HM_ERR_INPUT, "%s%s: %s is %s; times are finite seconds, not negative: repair the file or leave that row out", type,
-                  where, column_name[column], isnan(value) ? "not a number" : isinf(value) ? "infinite" : "negative");
+        fail_once(t, HM_ERR_INPUT,
+                  "%s%s: %s is %s; times are finite seconds, not negative: repair the file or leave that row out", type,
+                  where, column_name[column],
+                  isnan(value)   ? "not a number"
+                  : isinf(value) ? "infinite"
+                                 : "negative");
         return;
     }
     fail_once(t, HM_ERR_INPUT, "%s%s: unusable row; repair the file or leave that row out", type, where);
@@ -148,29 +130,39 @@ static bool keep_side_row(struct hm_table *t, uint64_t key, const struct chunk *
 
 static void raise_to(_Atomic int64_t *most, int64_t value) {
     int64_t seen = atomic_load_explicit(most, memory_order_relaxed);
-    while (value > seen && !atomic_compare_exchange_weak(most, &seen, value)) {}
+    while (value > seen && !atomic_compare_exchange_weak(most, &seen, value)) {
+    }
 }
 
 static void lower_to(_Atomic int64_t *least, int64_t value) {
     int64_t seen = atomic_load_explicit(least, memory_order_relaxed);
-    while (value < seen && !atomic_compare_exchange_weak(least, &seen, value)) {}
+    while (value < seen && !atomic_compare_exchange_weak(least, &seen, value)) {
+    }
 }
 
 static void report_progress(struct hm_table *t) {
-    if (!t->progress || pthread_mutex_trylock(&t->lock) != 0) return;
-    int stop = t->progress(t->context, "reading", (double)atomic_load(&t->done), (double)t->total_rows);
+    const struct hm_recording *r = t->recording;
+    if (!r->progress || pthread_mutex_trylock(&t->lock) != 0) return;
+    int stop = r->progress(r->context, "reading", (double)atomic_load(&t->done), (double)t->total_rows);
     pthread_mutex_unlock(&t->lock);
     if (stop) fail_once(t, HM_ERR_CANCELLED, "stopped");
 }
 
-/* Packs the rows of one chunk (at most 2,048). Consecutive rows mostly share step and op type: both are looked up once a run. */
+/* Packs the rows of one chunk (at most 2,048). Consecutive rows mostly share step and op type: both are looked up once
+ * a run. */
 static void take_chunk(struct hm_table *t, const struct chunk *c, idx_t n) {
-    size_t first = 0, kept = 0;
+    size_t first = 0;
     if (!t->side_only) {
         if (atomic_load_explicit(&t->recording->rows.count, memory_order_relaxed) >
             (size_t)t->file_bytes * MAX_ROWS_PER_BYTE + FREE_ROWS) {
-            fail_once(t, HM_ERR_INPUT, "holds far more rows than a file of %" PRId64 " bytes can describe; this is not a trace",
+            fail_once(t, HM_ERR_INPUT,
+                      "holds far more rows than a file of %" PRId64 " bytes can describe; this is not a trace",
                       t->file_bytes);
+            return;
+        }
+        if (t->row_limit && atomic_load_explicit(&t->recording->rows.count, memory_order_relaxed) > t->row_limit) {
+            atomic_store(&t->over_limit, true);
+            atomic_store(&t->stop, true);
             return;
         }
         if (hm_rows_reserve(&t->recording->rows, n, &first) != 0) {
@@ -178,38 +170,29 @@ static void take_chunk(struct hm_table *t, const struct chunk *c, idx_t n) {
             return;
         }
     }
-    int64_t last_step = -1, max_rank = -1, max_mc = -1;
+    int64_t last_step = -1, max_rank = -1, max_mc = -1, max_dp = -1;
     uint32_t slot = UINT32_MAX;
-    duckdb_string_t last_text;
-    memset(&last_text, 0, sizeof last_text);
-    int type = -1;
-    bool any_type = false;
+    size_t unknown = 0;
     for (idx_t i = 0; i < n; i++) {
-        if (!is_null(c, C_OPTYPE, i) && !(any_type && memcmp(&c->text[i], &last_text, sizeof last_text) == 0)) {
-            last_text = c->text[i];
-            any_type = true;
-            type = hm_op_type_find(duckdb_string_t_data(&c->text[i]), duckdb_string_t_length(c->text[i]));
-        }
+        int64_t type = is_null(c, C_OPTYPE, i) ? -1 : c->integer[C_OPTYPE][i];
         struct hm_row *row = t->side_only ? NULL : hm_rows_at(&t->recording->rows, first + i);
-        if (is_null(c, C_OPTYPE, i) || type < 0) {
+        if (type < 0) {
             if (row) row->key = HM_KEY_DEAD;
-            if (!t->side_only && is_null(c, C_OPTYPE, i))
-                count_unknown(t, "(none)", 6);
-            else if (!t->side_only)
-                count_unknown(t, duckdb_string_t_data(&c->text[i]), duckdb_string_t_length(c->text[i]));
+            unknown++;
             continue;
         }
-        int64_t step = c->integer[C_STEP][i], dp = c->integer[C_DP][i], stage = c->integer[C_STAGE][i], seq = c->integer[C_SEQ][i];
+        int64_t step = c->integer[C_STEP][i], dp = c->integer[C_DP][i], stage = c->integer[C_STAGE][i],
+                seq = c->integer[C_SEQ][i];
         double start = c->number[C_START][i], duration = c->number[C_DURATION][i];
-        bool good = step >= 0 && dp >= 0 && dp < HM_MAX_DP && stage >= 0 && stage < HM_MAX_STAGES && seq >= 0 && seq < HM_MAX_SEQ &&
-                    start >= 0 && duration >= 0 && start < INFINITY && duration < INFINITY;
+        bool good = step >= 0 && dp >= 0 && dp < HM_MAX_DP && stage >= 0 && stage < HM_MAX_STAGES && seq >= 0 &&
+                    seq < HM_MAX_SEQ && start >= 0 && duration >= 0 && start < INFINITY && duration < INFINITY;
         for (int k = C_STEP; k <= C_DURATION && good; k++) good = !is_null(c, k, i);
         if (!good) {
             describe_bad_row(t, c, i, hm_op_types[type].name);
             return;
         }
         if (step != last_step) {
-            slot = hm_step_intern(t->steps, step);
+            slot = hm_step_intern(t->recording->step_table, step);
             last_step = step;
             lower_to(&t->first_step, step);
             if (slot == UINT32_MAX) {
@@ -219,19 +202,23 @@ static void take_chunk(struct hm_table *t, const struct chunk *c, idx_t n) {
         }
         uint64_t key = hm_key(slot, (uint32_t)dp, (uint32_t)stage, (uint32_t)type, (uint32_t)seq);
         if (row) *row = (struct hm_row){key, start, duration};
-        kept++;
+        if (dp > max_dp) max_dp = dp;
         if (!is_null(c, C_RANK, i) && c->integer[C_RANK][i] > max_rank) max_rank = c->integer[C_RANK][i];
         if (!is_null(c, C_MC, i) && c->integer[C_MC][i] > max_mc) max_mc = c->integer[C_MC][i];
-        if (t->side_only || (dp == 0 && step <= atomic_load_explicit(&t->first_step, memory_order_relaxed))) {
+        /* the reference cell is most likely DP rank 0 in the first step: keep its columns for the model when they pass
+         */
+        if (t->side_only ||
+            (t->count_dropped && dp == 0 && step <= atomic_load_explicit(&t->first_step, memory_order_relaxed))) {
             if (!keep_side_row(t, key, c, i)) {
                 fail_once(t, HM_ERR_MEMORY, "out of memory; use a machine with more");
                 return;
             }
         }
     }
+    if (unknown) atomic_fetch_add(&t->unknown, unknown);
     raise_to(&t->max_rank, max_rank);
     raise_to(&t->max_mc, max_mc);
-    (void)kept;
+    raise_to(&t->max_dp, max_dp);
     if (atomic_fetch_add_explicit(&t->done, n, memory_order_relaxed) / (1 << 18) !=
         atomic_load_explicit(&t->done, memory_order_relaxed) / (1 << 18))
         report_progress(t);
@@ -247,35 +234,57 @@ static void sink(duckdb_function_info info, duckdb_data_chunk input, duckdb_vect
         c.valid[k] = duckdb_vector_get_validity(v);
         c.integer[k] = data;
         c.number[k] = data;
-        if (k == C_OPTYPE) c.text = data;
     }
     memset(duckdb_vector_get_data(output), 0, n);
     if (!atomic_load_explicit(&t->stop, memory_order_relaxed)) take_chunk(t, &c, n);
     if (atomic_load_explicit(&t->stop, memory_order_relaxed)) duckdb_scalar_function_set_error(info, "stopped");
 }
 
-static int register_sink(struct hm_table *t) {
-    duckdb_scalar_function f = duckdb_create_scalar_function();
+/* hm_op_type(text): the number of an op type, or -1. A function of one column, so that DuckDB evaluates it on the column's dictionary
+ * and no row's text is ever copied. */
+static void op_type(duckdb_function_info info, duckdb_data_chunk input, duckdb_vector output) {
+    (void)info;
+    duckdb_vector v = duckdb_data_chunk_get_vector(input, 0);
+    duckdb_string_t *text = duckdb_vector_get_data(v);
+    uint64_t *valid = duckdb_vector_get_validity(v);
+    int64_t *type = duckdb_vector_get_data(output);
+    for (idx_t i = 0; i < duckdb_data_chunk_get_size(input); i++)
+        type[i] = valid && !duckdb_validity_row_is_valid(valid, i)
+                      ? -1
+                      : hm_op_type_find(duckdb_string_t_data(&text[i]), duckdb_string_t_length(text[i]));
+}
+
+static int register_functions(struct hm_table *t) {
+    duckdb_logical_type integer = duckdb_create_logical_type(DUCKDB_TYPE_BIGINT),
+                        number = duckdb_create_logical_type(DUCKDB_TYPE_DOUBLE),
+                        text = duckdb_create_logical_type(DUCKDB_TYPE_VARCHAR),
+                        flag = duckdb_create_logical_type(DUCKDB_TYPE_BOOLEAN);
+    duckdb_scalar_function type_of = duckdb_create_scalar_function(), f = duckdb_create_scalar_function();
+    duckdb_scalar_function_set_name(type_of, "hm_op_type");
+    duckdb_scalar_function_add_parameter(type_of, text);
+    duckdb_scalar_function_set_return_type(type_of, integer);
+    duckdb_scalar_function_set_special_handling(type_of);
+    duckdb_scalar_function_set_function(type_of, op_type);
     duckdb_scalar_function_set_name(f, "hm_sink");
-    duckdb_logical_type integer = duckdb_create_logical_type(DUCKDB_TYPE_BIGINT), number = duckdb_create_logical_type(DUCKDB_TYPE_DOUBLE),
-                        text = duckdb_create_logical_type(DUCKDB_TYPE_VARCHAR), flag = duckdb_create_logical_type(DUCKDB_TYPE_BOOLEAN);
     for (int k = 0; k < COLUMNS; k++)
-        duckdb_scalar_function_add_parameter(f, k == C_OPTYPE ? text : k == C_START || k == C_DURATION ? number : integer);
+        duckdb_scalar_function_add_parameter(f, k == C_START || k == C_DURATION ? number : integer);
     duckdb_scalar_function_set_return_type(f, flag);
     duckdb_scalar_function_set_special_handling(f); /* NULLs are ours to judge */
     duckdb_scalar_function_set_volatile(f);
     duckdb_scalar_function_set_extra_info(f, t, NULL);
     duckdb_scalar_function_set_function(f, sink);
-    duckdb_state state = duckdb_register_scalar_function(t->con, f);
+    bool good = duckdb_register_scalar_function(t->con, type_of) == DuckDBSuccess &&
+                duckdb_register_scalar_function(t->con, f) == DuckDBSuccess;
+    duckdb_destroy_scalar_function(&type_of);
     duckdb_destroy_scalar_function(&f);
     duckdb_destroy_logical_type(&integer);
     duckdb_destroy_logical_type(&number);
     duckdb_destroy_logical_type(&text);
     duckdb_destroy_logical_type(&flag);
-    return state == DuckDBSuccess ? 0 : -1;
+    return good ? 0 : -1;
 }
 
-/* ---- queries ---------------------------------------------------------------------------------------------------------- */
+/* ---- queries ---- */
 
 /* The first line of a DuckDB message, without its "Error: " lead and without the path, which stands before it anyway. */
 static void duckdb_reason(const char *message, char *text, size_t size) {
@@ -297,7 +306,8 @@ static int run(struct hm_table *t, const char *sql, duckdb_result *result, struc
 }
 
 static bool is_integer_type(const char *type) {
-    static const char *const names[] = {"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT"};
+    static const char *const names[] = {"TINYINT",  "SMALLINT",  "INTEGER",  "BIGINT",
+                                        "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT"};
     for (size_t k = 0; k < sizeof names / sizeof names[0]; k++)
         if (strcmp(type, names[k]) == 0) return true;
     return false;
@@ -307,16 +317,16 @@ static bool is_real_type(const char *type) {
     return strcmp(type, "FLOAT") == 0 || strcmp(type, "DOUBLE") == 0 || strncmp(type, "DECIMAL", 7) == 0;
 }
 
-/* How to read a column of DuckDB type `type`; NULL expression and an error if it cannot hold what is wanted. A value that does not
- * convert becomes NULL, which the sink names. */
+/* How to read a column of DuckDB type `type`; NULL expression and an error if it cannot hold what is wanted. A value
+ * that does not convert becomes NULL, which the sink names. */
 static int column_expression(struct hm_table *t, int column, const char *type, struct hm_error *err) {
     const char *name = column_name[column], *format = NULL;
     bool text = strcmp(type, "VARCHAR") == 0, number = column == C_START || column == C_DURATION;
     if (column == C_OPTYPE) {
         if (text)
-            format = "\"%s\"";
+            format = "hm_op_type(\"%s\")";
         else if (strncmp(type, "ENUM", 4) == 0)
-            format = "CAST(\"%s\" AS VARCHAR)";
+            format = "hm_op_type(CAST(\"%s\" AS VARCHAR))";
     } else if (number && (is_integer_type(type) || is_real_type(type))) {
         format = "CAST(\"%s\" AS DOUBLE)";
     } else if (number && text) {
@@ -329,8 +339,11 @@ static int column_expression(struct hm_table *t, int column, const char *type, s
         format = "TRY_CAST(\"%s\" AS BIGINT)";
     }
     if (!format)
-        return hm_fail(err, HM_ERR_INPUT, "%s: column %s has type %s where %s is needed; write it as such", t->path, name, type,
-                       column == C_OPTYPE ? "text" : number ? "seconds (float or double)" : "an integer");
+        return hm_fail(err, HM_ERR_INPUT, "%s: column %s has type %s where %s is needed; write it as such", t->path,
+                       name, type,
+                       column == C_OPTYPE ? "text"
+                       : number           ? "seconds (float or double)"
+                                          : "an integer");
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
     t->expression[column] = hm_sprintf(format, name);
@@ -358,7 +371,9 @@ static int inspect_columns(struct hm_table *t, struct hm_error *err) {
             duckdb_free(type);
         }
         if (!found && status == 0)
-            status = hm_fail(err, HM_ERR_INPUT, "%s: has no column %s; a trace has dp_rank, stage, rank, step, optype, start_ts, duration, seq_id, mc, mb_id, gmc",
+            status = hm_fail(err, HM_ERR_INPUT,
+                             "%s: has no column %s; a trace has dp_rank, stage, rank, step, optype, start_ts, "
+                             "duration, seq_id, mc, mb_id, gmc",
                              t->path, column_name[k]);
     }
     duckdb_destroy_result(&result);
@@ -366,7 +381,8 @@ static int inspect_columns(struct hm_table *t, struct hm_error *err) {
 }
 
 static int count_parquet_rows(struct hm_table *t, struct hm_error *err) {
-    char *sql = hm_sprintf("SELECT sum(num_rows)::BIGINT FROM parquet_file_metadata%s", t->relation + strlen("read_parquet"));
+    char *sql =
+        hm_sprintf("SELECT sum(num_rows)::BIGINT FROM parquet_file_metadata%s", t->relation + strlen("read_parquet"));
     if (!sql) return hm_fail_memory(err);
     duckdb_result result;
     int status = run(t, sql, &result, err);
@@ -376,13 +392,14 @@ static int count_parquet_rows(struct hm_table *t, struct hm_error *err) {
     duckdb_destroy_result(&result);
     if (rows == 0) return hm_fail(err, HM_ERR_INPUT, "%s: holds no rows; was the recording switched on?", t->path);
     if (rows < 0 || rows > t->file_bytes * MAX_ROWS_PER_BYTE + FREE_ROWS)
-        return hm_fail(err, HM_ERR_INPUT, "%s: claims %" PRId64 " rows in %" PRId64 " bytes; the file is damaged or not a trace", t->path, rows,
-                       t->file_bytes);
+        return hm_fail(err, HM_ERR_INPUT,
+                       "%s: claims %" PRId64 " rows in %" PRId64 " bytes; the file is damaged or not a trace", t->path,
+                       rows, t->file_bytes);
     t->total_rows = (size_t)rows;
     return 0;
 }
 
-/* ---- opening ---------------------------------------------------------------------------------------------------------- */
+/* ---- opening ---- */
 
 enum format { PARQUET, CSV, CSV_GZ, NO_FORMAT };
 
@@ -420,13 +437,16 @@ static enum format detect(struct hm_table *t, struct hm_error *err) {
     }
     if (n >= 4 && memcmp(head, "PAR1", 4) == 0) return PARQUET;
     if (has_ending(t->path, ".parquet") || has_ending(t->path, ".pq")) {
-        hm_fail(err, HM_ERR_INPUT, "%s: is not a Parquet file (it does not begin with PAR1); was it truncated, or is it another format?", t->path);
+        hm_fail(err, HM_ERR_INPUT,
+                "%s: is not a Parquet file (it does not begin with PAR1); was it truncated, or is it another format?",
+                t->path);
         return NO_FORMAT;
     }
     if (n >= 2 && head[0] == 0x1f && head[1] == 0x8b) return CSV_GZ;
     for (ssize_t i = 0; i < n; i++)
         if (head[i] == 0 || (head[i] < 0x20 && head[i] != '\n' && head[i] != '\r' && head[i] != '\t')) {
-            hm_fail(err, HM_ERR_INPUT, "%s: is neither Parquet nor CSV text; give a trace in one of these formats", t->path);
+            hm_fail(err, HM_ERR_INPUT, "%s: is neither Parquet nor CSV text; give a trace in one of these formats",
+                    t->path);
             return NO_FORMAT;
         }
     return CSV;
@@ -440,7 +460,10 @@ static char *relation(const struct hm_table *t, enum format format) {
         hm_str_add(&s, "/proc/self/fd/%d", t->fd);
     else
         for (const char *c = t->path; *c; c++) hm_str_add(&s, *c == '\'' ? "''" : "%c", *c);
-    hm_str_add(&s, "'%s)", format == PARQUET ? "" : format == CSV_GZ ? ", header=true, compression='gzip'" : ", header=true, compression='none'");
+    hm_str_add(&s, "'%s)",
+               format == PARQUET  ? ""
+               : format == CSV_GZ ? ", header=true, compression='gzip'"
+                                  : ", header=true, compression='none'");
     if (s.failed) {
         hm_str_free(&s);
         return NULL;
@@ -454,12 +477,14 @@ static int open_database(struct hm_table *t, int threads, struct hm_error *err) 
     (void)snprintf(count, sizeof count, "%d", hm_thread_count(threads, SIZE_MAX));
     char *message = NULL;
     int status = 0;
-    if (duckdb_create_config(&config) != DuckDBSuccess || duckdb_set_config(config, "threads", count) != DuckDBSuccess ||
+    if (duckdb_create_config(&config) != DuckDBSuccess ||
+        duckdb_set_config(config, "threads", count) != DuckDBSuccess ||
         duckdb_set_config(config, "preserve_insertion_order", "false") != DuckDBSuccess ||
         duckdb_set_config(config, "autoinstall_known_extensions", "false") != DuckDBSuccess ||
-        duckdb_open_ext(NULL, &t->db, config, &message) != DuckDBSuccess || duckdb_connect(t->db, &t->con) != DuckDBSuccess ||
-        register_sink(t) != 0)
-        status = hm_fail(err, HM_ERR_MEMORY, "%s: the table reader could not be started: %s", t->path, message ? message : "out of memory");
+        duckdb_open_ext(NULL, &t->db, config, &message) != DuckDBSuccess ||
+        duckdb_connect(t->db, &t->con) != DuckDBSuccess || register_functions(t) != 0)
+        status = hm_fail(err, HM_ERR_MEMORY, "%s: the table reader could not be started: %s", t->path,
+                         message ? message : "out of memory");
     duckdb_free(message);
     if (config) duckdb_destroy_config(&config);
     return status;
@@ -481,7 +506,8 @@ struct hm_table *hm_table_open(const char *path, int threads, struct hm_error *e
     else if (!(t->relation = relation(t, format))) {
         hm_fail_memory(err);
         format = NO_FORMAT;
-    } else if (open_database(t, threads, err) != 0 || (format == PARQUET && count_parquet_rows(t, err) != 0) || inspect_columns(t, err) != 0)
+    } else if (open_database(t, threads, err) != 0 || (format == PARQUET && count_parquet_rows(t, err) != 0) ||
+               inspect_columns(t, err) != 0)
         format = NO_FORMAT;
     if (format == NO_FORMAT) {
         hm_table_close(t);
@@ -502,7 +528,7 @@ void hm_table_close(struct hm_table *t) {
     hm_free(t);
 }
 
-/* ---- reading ---------------------------------------------------------------------------------------------------------- */
+/* ---- reading ---- */
 
 static int run_sink(struct hm_table *t, const char *where, struct hm_error *err) {
     struct hm_str sql = {0};
@@ -526,34 +552,118 @@ static int run_sink(struct hm_table *t, const char *where, struct hm_error *err)
     return status;
 }
 
-int hm_table_read(struct hm_table *t, struct hm_recording *r, struct hm_step_table *steps, hm_progress_fn progress, void *context,
-                  struct hm_error *err) {
-    t->recording = r;
-    t->steps = steps;
-    t->side_only = false;
-    t->progress = progress;
-    t->context = context;
+size_t hm_table_rows(const struct hm_table *t) {
+    return t->total_rows;
+}
+
+static void clear_sightings(struct hm_table *t) {
     atomic_store(&t->first_step, INT64_MAX);
     atomic_store(&t->max_rank, -1);
     atomic_store(&t->max_mc, -1);
-    if (run_sink(t, "", err) != 0) return -1;
-    for (size_t k = 0; k < t->unknowns; k++)
-        if (hm_drop(r, "rows", t->unknown[k].count, "op type %s is not known", t->unknown[k].name) != 0) return hm_fail_memory(err);
-    size_t named = 0;
-    for (size_t k = 0; k < t->unknowns; k++) named += t->unknown[k].count;
-    if (t->unknown_rows > named && hm_drop(r, "rows", t->unknown_rows - named, "op types that are not known") != 0) return hm_fail_memory(err);
-    r->layout.world = atomic_load(&t->max_rank) + 1; /* raw sightings; hm_recording_read turns them into a layout */
-    r->layout.vpp = atomic_load(&t->max_mc) + 1;
+    atomic_store(&t->max_dp, -1);
+    atomic_store(&t->done, 0);
+    atomic_store(&t->unknown, 0);
+}
+
+/* Names the op types that are not known, if there were any: a second, rare query. */
+static int report_unknown(struct hm_table *t, struct hm_recording *r, const char *where, struct hm_error *err) {
+    enum { NAMED = 16 };
+    size_t named = 0, all = atomic_load(&t->unknown);
+    if (all == 0) return 0;
+    char *sql = hm_sprintf("SELECT coalesce(CAST(optype AS VARCHAR), '(none)'), count(*) AS n FROM %s%s %s %s < 0 "
+                           "GROUP BY 1 ORDER BY n DESC, 1 LIMIT %d",
+                           t->relation, where, *where ? "AND" : "WHERE", t->expression[C_OPTYPE], NAMED);
+    if (!sql) return hm_fail_memory(err);
+    duckdb_result result;
+    int status = run(t, sql, &result, err);
+    hm_free(sql);
+    if (status != 0) return -1;
+    for (idx_t i = 0; i < duckdb_row_count(&result) && status == 0; i++) {
+        char *name = duckdb_value_varchar(&result, 0, i);
+        size_t count = (size_t)duckdb_value_int64(&result, 1, i);
+        named += count;
+        status = hm_drop(r, "rows", count, "op type %.64s is not known", name ? name : "(none)");
+        duckdb_free(name);
+    }
+    duckdb_destroy_result(&result);
+    if (status == 0 && all > named) status = hm_drop(r, "rows", all - named, "further op types that are not known");
+    return status == 0 ? 0 : hm_fail_memory(err);
+}
+
+static void take_most(int64_t *most, int64_t value) {
+    if (value > *most) *most = value;
+}
+
+int hm_table_read(struct hm_table *t, struct hm_recording *r, int64_t first_step, int64_t last_step, size_t row_limit,
+                  bool count_dropped, struct hm_error *err) {
+    t->recording = r;
+    t->side_only = false;
+    t->count_dropped = count_dropped;
+    t->row_limit = row_limit;
+    atomic_store(&t->over_limit, false);
+    clear_sightings(t);
+    char *where = first_step <= 0 && last_step == INT64_MAX ? hm_strdup("")
+                                                            : hm_sprintf(" WHERE %s BETWEEN %" PRId64 " AND %" PRId64,
+                                                                         t->expression[C_STEP], first_step, last_step);
+    if (!where) return hm_fail_memory(err);
+    struct hm_error reader = {0};
+    int status = run_sink(t, where, &reader);
+    if (status == 0 && count_dropped) status = report_unknown(t, r, where, &reader);
+    hm_free(where);
+    if (atomic_load(&t->over_limit)) return 1;
+    if (status != 0) {
+        if (err) *err = reader;
+        return -1;
+    }
+    take_most(&r->layout.world, atomic_load(&t->max_rank) + 1);
+    take_most(&r->layout.vpp, atomic_load(&t->max_mc) + 1);
+    take_most(&r->layout.dp, atomic_load(&t->max_dp) + 1);
     return 0;
 }
 
-int hm_table_read_cell(struct hm_table *t, struct hm_recording *r, struct hm_step_table *steps, int64_t step, uint32_t dp, struct hm_error *err) {
+int hm_table_list_steps(struct hm_table *t, struct hm_step_rows **steps, size_t *n, int64_t *dp, struct hm_error *err) {
+    char *sql = hm_sprintf(
+        "SELECT s, count(*), max(d) FROM (SELECT %s AS s, %s AS d FROM %s) WHERE s >= 0 GROUP BY s ORDER BY s",
+        t->expression[C_STEP], t->expression[C_DP], t->relation);
+    if (!sql) return hm_fail_memory(err);
+    duckdb_result result;
+    int status = run(t, sql, &result, err);
+    hm_free(sql);
+    if (status != 0) return -1;
+    *n = duckdb_row_count(&result);
+    *steps = hm_alloc(*n, sizeof **steps);
+    size_t i = 0;
+    for (duckdb_data_chunk chunk; *steps && (chunk = duckdb_fetch_chunk(result)) != NULL;
+         duckdb_destroy_data_chunk(&chunk)) {
+        const int64_t *step = duckdb_vector_get_data(duckdb_data_chunk_get_vector(chunk, 0)),
+                      *count = duckdb_vector_get_data(duckdb_data_chunk_get_vector(chunk, 1)),
+                      *max_dp = duckdb_vector_get_data(duckdb_data_chunk_get_vector(chunk, 2));
+        for (idx_t k = 0; k < duckdb_data_chunk_get_size(chunk) && i < *n; k++) {
+            (*steps)[i++] = (struct hm_step_rows){step[k], (size_t)count[k]};
+            take_most(dp, max_dp[k] + 1);
+        }
+    }
+    *n = i;
+    duckdb_destroy_result(&result);
+    if (!*steps) return hm_fail_memory(err);
+    if (*dp > HM_MAX_DP)
+        return hm_fail(err, HM_ERR_INPUT, "%s: dp_rank %" PRId64 " is outside the layout (0 to %d); repair the file",
+                       t->path, *dp - 1, HM_MAX_DP - 1);
+    if (*n > HM_STEP_TABLE / 2)
+        return hm_fail(err, HM_ERR_INPUT, "%s: has more than %d different steps; analyse a part of it", t->path,
+                       HM_STEP_TABLE / 2);
+    return 0;
+}
+
+int hm_table_read_cell(struct hm_table *t, struct hm_recording *r, int64_t step, uint32_t dp, struct hm_error *err) {
     t->recording = r;
-    t->steps = steps;
     t->side_only = true;
-    t->progress = NULL;
+    t->count_dropped = false;
+    t->row_limit = 0;
+    clear_sightings(t);
     r->sides = 0;
-    char *where = hm_sprintf(" WHERE %s = %" PRId64 " AND %s = %" PRIu32, t->expression[C_STEP], step, t->expression[C_DP], dp);
+    char *where =
+        hm_sprintf(" WHERE %s = %" PRId64 " AND %s = %" PRIu32, t->expression[C_STEP], step, t->expression[C_DP], dp);
     if (!where) return hm_fail_memory(err);
     int status = run_sink(t, where, err);
     hm_free(where);

@@ -1,9 +1,10 @@
 /* trace.h - what happened: a recording as rows, checked and laid out as a complete grid of replicas and steps.
  *
- * A reader (one file a format) hands rows to hm_rows_add, from several threads at once. hm_recording_settle then looks at the
- * cells of the grid (one cell: all ops of one replica, a DP rank, in one step), finds the op set most cells agree on, repairs what
- * it can (exact duplicates, numbering), and chooses the replicas and steps to keep so that every kept cell is complete. What is
- * left out is counted and named in `dropped`. After that the rest of the house trusts the rows. */
+ * A reader (one file a format) hands rows to hm_rows_add, from several threads at once. hm_recording_settle then looks
+ * at the cells of the grid (one cell: all ops of one replica, a DP rank, in one step), finds the op set most cells
+ * agree on, repairs what it can (exact duplicates, numbering), and chooses the replicas and steps to keep so that every
+ * kept cell is complete. What is left out is counted and named in `dropped`. After that the rest of the house trusts
+ * the rows. */
 #ifndef HM_TRACE_H
 #define HM_TRACE_H
 
@@ -43,11 +44,17 @@ static inline uint32_t hm_key_op(uint64_t key) {
 }
 
 /* Rows in blocks, so that several threads append without moving what is there. */
-enum { HM_BLOCK_ROWS = 1 << 16 };
+enum { HM_BLOCK_ROWS = 1 << 20 };
 struct hm_rows {
     struct hm_row **block;
     size_t blocks, capacity; /* blocks in use, room for block pointers */
     _Atomic size_t count;    /* rows reserved */
+};
+/* Loops over rows are cut into pieces of that many; a piece lies within one block. */
+enum { HM_PIECE_ROWS = 1 << 16 };
+struct hm_piece {
+    struct hm_row *row;
+    size_t n;
 };
 
 /* One op of the reference cell, with the columns only the model needs. */
@@ -70,10 +77,26 @@ struct hm_layout {
     int64_t dp, pp, tp, dsp, vpp, world;
 };
 
+/* A recording that fits in memory has one group of steps, whose rows stay. A larger one is read group by group, as
+ * often as needed. */
+struct hm_group {
+    int64_t first_step, last_step;
+};
+
 struct hm_recording {
     char *path;
     struct hm_layout layout;
-    struct hm_rows rows;
+    struct hm_rows rows; /* of the loaded group */
+    struct hm_group *groups;
+    size_t n_groups, loaded, seen; /* loaded: SIZE_MAX if none; seen: groups that were loaded before */
+    bool spill;                    /* too large for memory: dense arrays go to a file */
+    uint64_t memory_bytes;
+    int threads;
+    hm_progress_fn progress;
+    void *context;
+    struct hm_step_table *step_table;
+    struct hm_table *table;
+    struct hm_settle *settle; /* settle.c's own, needed when groups are loaded again */
     /* Rows of DP rank 0 in the first step seen, with the model's columns, as the reader met them. */
     struct hm_side_row *side;
     size_t sides, side_capacity;
@@ -83,9 +106,9 @@ struct hm_recording {
     size_t n_steps;
     uint32_t *lanes; /* DP ranks kept, ascending */
     size_t n_lanes;
-    uint32_t *step_index; /* [interned step] -> index into steps, UINT32_MAX if left out */
-    uint32_t *lane_index; /* [dp rank] -> index into lanes, UINT32_MAX if left out */
-    double *step_start_s; /* [kept step] earliest start in it */
+    uint32_t *step_index;  /* [interned step] -> index into steps, UINT32_MAX if left out */
+    uint32_t *lane_index;  /* [dp rank] -> index into lanes, UINT32_MAX if left out */
+    double *step_start_s;  /* [kept step] earliest start in it, among the kept replicas */
     struct hm_ref_op *ref; /* the reference cell: the first kept replica in the first kept step */
     size_t n_ref;
     struct hm_dropped *dropped;
@@ -99,15 +122,19 @@ struct hm_side_row {
 
 struct hm_trace_options; /* hindmost.h */
 
-/* Reads a file of any known format and settles it. `keep_steps`: NULL, or a sorted list of step numbers to keep. */
-struct hm_recording *hm_recording_read(const char *path, const char *meta_path, int threads, hm_progress_fn progress, void *context,
-                                       struct hm_error *err);
+/* Reads a file of any known format and settles it within about memory_bytes (0: half of what this process may use). */
+struct hm_recording *hm_recording_read(const char *path, const char *meta_path, uint64_t memory_bytes, int threads,
+                                       hm_progress_fn progress, void *context, struct hm_error *err);
+/* Loads the rows of a group, repaired as settled; rows of other groups go. Does nothing if it is loaded. */
+int hm_recording_load(struct hm_recording *r, size_t group, struct hm_error *err);
+/* The rows, the open file and what settling needed; after the dense arrays are filled. */
+void hm_recording_release_rows(struct hm_recording *r);
 void hm_recording_free(struct hm_recording *r);
 
 /* Adds an entry to `dropped`; takes a printf-formatted reason. 0, or -1 without memory. */
 int hm_drop(struct hm_recording *r, const char *what, size_t count, const char *why, ...) HM_PRINTF(4, 5);
 
-/* ---- for the files of this room -------------------------------------------------------------------------------------- */
+/* ---- for the files of this room ---- */
 
 /* Distinct step numbers, interned from several threads: open addressing in a table that never moves. */
 enum { HM_STEP_TABLE = 1 << HM_STEP_BITS };
@@ -123,25 +150,80 @@ int hm_rows_reserve(struct hm_rows *rows, size_t n, size_t *first);
 static inline struct hm_row *hm_rows_at(const struct hm_rows *rows, size_t i) {
     return &rows->block[i / HM_BLOCK_ROWS][i % HM_BLOCK_ROWS];
 }
+static inline size_t hm_rows_pieces(const struct hm_rows *rows) {
+    return (rows->count + HM_PIECE_ROWS - 1) / HM_PIECE_ROWS;
+}
+static inline struct hm_piece hm_rows_piece(const struct hm_rows *rows, size_t piece) {
+    size_t first = piece * HM_PIECE_ROWS, left = rows->count - first;
+    return (struct hm_piece){hm_rows_at(rows, first), left < HM_PIECE_ROWS ? left : HM_PIECE_ROWS};
+}
 void hm_rows_free(struct hm_rows *rows);
 
 /* A table of {step, dp_rank, ...} columns (Parquet, CSV, gzipped CSV) through DuckDB. */
 struct hm_table;
 struct hm_table *hm_table_open(const char *path, int threads, struct hm_error *err);
 void hm_table_close(struct hm_table *t);
-/* Reads all rows into r->rows, interning steps. Counts rows of unknown op types into r->dropped. */
-int hm_table_read(struct hm_table *t, struct hm_recording *r, struct hm_step_table *steps, hm_progress_fn progress, void *context,
-                  struct hm_error *err);
+/* Rows in the file; 0 if that is not known before reading (CSV). */
+size_t hm_table_rows(const struct hm_table *t);
+/* Appends the rows with first_step <= step <= last_step to r->rows, interning steps; what the trace shows of ranks and
+ * chunks goes to r->layout (world: highest rank + 1; vpp: highest chunk + 1; dp: highest DP rank + 1). With
+ * count_dropped, rows of unknown op types are counted into r->dropped. Returns 1, without an error, as soon as there
+ * are more than row_limit rows (0: no limit). */
+int hm_table_read(struct hm_table *t, struct hm_recording *r, int64_t first_step, int64_t last_step, size_t row_limit,
+                  bool count_dropped, struct hm_error *err);
+/* A step and its rows. */
+struct hm_step_rows {
+    int64_t step;
+    size_t rows;
+};
+/* Lists the steps in the file, ascending, and the number of DP ranks, without reading the rest; *steps is the caller's
+ * (hm_free). */
+int hm_table_list_steps(struct hm_table *t, struct hm_step_rows **steps, size_t *n, int64_t *dp, struct hm_error *err);
 /* Reads mc, mb_id, gmc of one cell into r->side. */
-int hm_table_read_cell(struct hm_table *t, struct hm_recording *r, struct hm_step_table *steps, int64_t step, uint32_t dp,
-                       struct hm_error *err);
+int hm_table_read_cell(struct hm_table *t, struct hm_recording *r, int64_t step, uint32_t dp, struct hm_error *err);
 
-/* Chooses what to keep; fills everything after "Settled". Reads the reference cell again through `t` if need be. */
-int hm_recording_settle(struct hm_recording *r, struct hm_step_table *steps, struct hm_table *t, int threads, struct hm_error *err);
+/* Chooses what to keep; fills everything after "Settled". Needs rows, groups, step_table, and layout.dp; table may be
+ * NULL if there is one group and `side` holds the reference cell. */
+int hm_recording_settle(struct hm_recording *r, struct hm_error *err);
+void hm_settle_free(struct hm_settle *s);
+/* Repairs the cells of the freshly loaded rows that settling found repairable. */
+int hm_settle_mend(struct hm_recording *r, struct hm_error *err);
 
 /* Reads a metadata YAML file into *layout (fields not named stay 0). */
 int hm_metadata_read(const char *path, struct hm_layout *layout, struct hm_error *err);
 /* Completes *layout (from metadata or empty) with what the trace shows; a contradiction is an error. */
-int hm_layout_settle(struct hm_layout *layout, const struct hm_layout *seen, const char *path, const char *meta_path, struct hm_error *err);
+int hm_layout_settle(struct hm_layout *layout, const struct hm_layout *seen, const char *path, const char *meta_path,
+                     struct hm_error *err);
+
+/* ---- writing op tables ---------------------------------------------------------------------------------------------------- */
+
+struct hm_table_row {
+    int64_t step;
+    uint32_t dp, stage, rank, type, seq;
+    int32_t mc, mb, gmc; /* -1 where they do not apply */
+    double start_s, duration_s;
+};
+
+struct hm_table_source {
+    /* Gives up to `max` rows; 0 at the end, or with *err filled on failure. */
+    size_t (*next)(void *context, struct hm_table_row *rows, size_t max, struct hm_error *err);
+    void *context;
+    bool float32; /* times in float32, as the public traces have them; else in double */
+    int64_t max_dp, max_stage, max_rank, max_mc, max_mb,
+        max_gmc;       /* largest values: columns are as narrow as these allow */
+    double total_rows; /* for progress; 0: not known */
+    hm_progress_fn progress;
+    void *progress_context;
+};
+
+/* Writes rows to PATH.parquet or PATH.csv (by extension), in the order in which they come. Nothing appears at `path` unless all is
+ * written. */
+int hm_table_write(const char *path, const struct hm_table_source *source, struct hm_error *err);
+bool hm_table_format_known(const char *path);
+
+/* Calls copy(context, " TO 'temporary' (options)", path, err) and renames the temporary file to `path` if it returns 0. */
+typedef int (*hm_table_copy_fn)(void *context, const char *to, const char *path, struct hm_error *err);
+int hm_table_replace(const char *path, hm_table_copy_fn copy, void *context, struct hm_error *err);
+int hm_table_copy_failed(const char *path, const char *message, struct hm_error *err);
 
 #endif

@@ -1,8 +1,10 @@
 /* analyze.c - S and its attributions, exactly, in a few dozen replays.
  *
- * Ideal durations are the same in every replica and step, so a replica with nothing original in it is the *ideal lane*, run once
- * (hm_lane_run). Keeping one replica's or one worker's originals therefore takes a replay of that replica against the ideal lane:
- * all DP ranks together cost about one replay of the job, all workers one a stage. (docs/method.md, "Exact attribution") */
+ * Ideal durations are the same in every replica and step, so a replica with nothing original in it is the *ideal lane*,
+ * run once (hm_lane_run). Keeping one replica's or one worker's originals therefore takes a replay of that replica
+ * against the ideal lane; and up to the first group over all replicas it runs as it does when every replica keeps the
+ * same, so that part is shared: all DP ranks together cost little more than the original job's replay, all workers
+ * little more than the stages'. (docs/method.md) */
 #include "whatif.h"
 
 #include <math.h>
@@ -37,6 +39,8 @@ struct run {
 
     double *by_lane;   /* [lane][step] */
     double *by_worker; /* [stage][lane][step] */
+
+    atomic_uint *open; /* [block] scenarios still to run there */
 
     const uint8_t *const *lane_keep; /* share of workers: [lane] masks, or NULL for all original */
     double *share_any;               /* [step] */
@@ -76,22 +80,52 @@ static void step_done(struct run *r) {
     if (stop) atomic_store(&r->stop, true);
 }
 
-/* ---- scenarios over all lanes ---------------------------------------------------------------------------------------------------- */
+/* ---- scenarios over all lanes ---- */
 
+static void set_views(const struct run *r, size_t block, const uint8_t *keep, struct hm_view *views) {
+    const struct hm_grid *g = &r->t->grid;
+    for (size_t lane = 0; lane < r->lanes; lane++)
+        views[lane] = (struct hm_view){hm_grid_lane(g, g->duration, block, lane), r->t->ideal_fill, keep};
+}
+
+/* Each lane's ends when it runs as begun and all others are ideal, into by[lane][step]. */
+static void single_lanes(const struct run *r, size_t block, const struct hm_view *views, struct hm_scratch *s,
+                         double *by) {
+    const size_t width = hm_grid_width(&r->t->grid, block);
+    for (size_t lane = 0; lane < r->lanes; lane += 2) {
+        bool two = lane + 1 < r->lanes;
+        struct hm_ends ends[2];
+        hm_against(r->t->program, views, lane, two, r->ideal, s, ends);
+        memcpy(by + lane * r->steps + block * HM_WIDTH, ends[0].optimizer, width * sizeof(double));
+        if (two) memcpy(by + (lane + 1) * r->steps + block * HM_WIDTH, ends[1].optimizer, width * sizeof(double));
+    }
+}
+
+/* One scenario in one block. What a lane does before it needs the others is shared: by the original job and the DP
+ * ranks alone, and by a stage and its workers alone. */
 static void replay_scenario(void *context, size_t index, int thread) {
     struct run *r = context;
     if (atomic_load(&r->stop)) return;
-    const struct hm_grid *g = &r->t->grid;
-    size_t scenario = index % r->n_scenarios, block = index / r->n_scenarios, width = hm_grid_width(g, block);
+    size_t scenario = index % r->n_scenarios, block = index / r->n_scenarios, width = hm_grid_width(&r->t->grid, block);
     struct hm_view *views = r->views[thread];
-    for (size_t lane = 0; lane < r->lanes; lane++)
-        views[lane] = (struct hm_view){hm_grid_lane(g, g->duration, block, lane), r->t->ideal_fill, r->keep[scenario]};
-    struct hm_ends ends;
-    /* "any" is wanted where the artefact takes the latest end of any op: the original and what the shares are made of. */
+    struct hm_scratch *s = r->scratch[thread];
+    set_views(r, block, r->keep[scenario], views);
+    /* "any" is wanted where the artefact takes the latest end of any op: the original and what the shares are made of.
+     */
     bool want_any = scenario < FIXED_SCENARIOS || scenario == r->n_scenarios - 1;
-    hm_replay(r->t->program, views, r->lanes, want_any, r->scratch[thread], &ends);
+    hm_begin(r->t->program, views, r->lanes, want_any, s);
+    double *alone = NULL;
+    if (scenario == ORIGINAL)
+        alone = r->by_lane;
+    else if (scenario >= r->first_stage && r->by_worker)
+        alone = r->by_worker + (scenario - r->first_stage) * r->lanes * r->steps;
+    if (alone && r->lanes > 1) single_lanes(r, block, views, s, alone);
+    struct hm_ends ends;
+    hm_finish(r->t->program, views, r->lanes, s, &ends);
     memcpy(r->optimizer + scenario * r->steps + block * HM_WIDTH, ends.optimizer, width * sizeof(double));
+    if (alone && r->lanes == 1) memcpy(alone + block * HM_WIDTH, ends.optimizer, width * sizeof(double));
     if (want_any) memcpy(r->any + scenario * r->steps + block * HM_WIDTH, ends.any, width * sizeof(double));
+    if (atomic_fetch_sub(&r->open[block], 1) == 1) hm_grid_release(&r->t->grid, block, 0, r->lanes);
     step_done(r);
 }
 
@@ -115,45 +149,19 @@ static int make_scenarios(struct run *r) {
     return 0;
 }
 
-/* ---- one lane against the ideal ones --------------------------------------------------------------------------------------------- */
-
-/* The ends of the job when only this lane differs from the ideal. */
-static void replay_one(struct run *r, const struct hm_view *view, int thread, struct hm_ends *ends) {
-    if (r->lanes == 1)
-        hm_replay(r->t->program, view, 1, false, r->scratch[thread], ends);
-    else
-        hm_replay_against(r->t->program, view, r->ideal, r->scratch[thread], ends);
-}
-
-static void replay_lane(void *context, size_t index, int thread) {
-    struct run *r = context;
-    if (atomic_load(&r->stop)) return;
-    const struct hm_grid *g = &r->t->grid;
-    size_t lane = index % r->lanes, block = index / r->lanes, width = hm_grid_width(g, block);
-    struct hm_view view = {hm_grid_lane(g, g->duration, block, lane), r->t->ideal_fill, NULL};
-    struct hm_ends ends;
-    replay_one(r, &view, thread, &ends);
-    memcpy(r->by_lane + lane * r->steps + block * HM_WIDTH, ends.optimizer, width * sizeof(double));
-    for (size_t stage = 0; stage < r->stages && r->by_worker; stage++) {
-        view.keep = r->keep[r->first_stage + stage];
-        replay_one(r, &view, thread, &ends);
-        memcpy(r->by_worker + (stage * r->lanes + lane) * r->steps + block * HM_WIDTH, ends.optimizer, width * sizeof(double));
-    }
-    step_done(r);
-}
-
-/* ---- a set of workers ------------------------------------------------------------------------------------------------------------- */
+/* ---- a set of workers ---- */
 
 static void replay_share(void *context, size_t block, int thread) {
     struct run *r = context;
     if (atomic_load(&r->stop)) return;
     const struct hm_grid *g = &r->t->grid;
     struct hm_view *views = r->views[thread];
-    for (size_t lane = 0; lane < r->lanes; lane++)
-        views[lane] = (struct hm_view){hm_grid_lane(g, g->duration, block, lane), r->t->ideal_fill, r->lane_keep[lane]};
+    set_views(r, block, NULL, views);
+    for (size_t lane = 0; lane < r->lanes; lane++) views[lane].keep = r->lane_keep[lane];
     struct hm_ends ends;
     hm_replay(r->t->program, views, r->lanes, true, r->scratch[thread], &ends);
     memcpy(r->share_any + block * HM_WIDTH, ends.any, hm_grid_width(g, block) * sizeof(double));
+    hm_grid_release(g, block, 0, r->lanes);
     step_done(r);
 }
 
@@ -172,14 +180,15 @@ static int slowest_first(const void *a, const void *b) {
 
 /* T with the chosen workers ideal and the others original, or the other way round. */
 static double mean_with_workers(struct run *r, const struct scored *workers, size_t n, bool chosen_ideal) {
-    uint8_t *masks = hm_alloc(r->lanes, r->slots);
+    const size_t size = r->slots;
+    uint8_t *masks = hm_alloc(r->lanes, size);
     const uint8_t **lane_keep = hm_alloc(r->lanes, sizeof *lane_keep);
     double mean = NAN;
     if (masks && lane_keep) {
-        memset(masks, chosen_ideal ? 1 : 0, r->lanes * r->slots);
-        for (size_t lane = 0; lane < r->lanes; lane++) lane_keep[lane] = chosen_ideal ? NULL : masks + lane * r->slots;
+        memset(masks, chosen_ideal ? 1 : 0, r->lanes * size);
+        for (size_t lane = 0; lane < r->lanes; lane++) lane_keep[lane] = chosen_ideal ? NULL : masks + lane * size;
         for (size_t k = 0; k < n; k++) {
-            uint8_t *mask = masks + workers[k].lane * r->slots;
+            uint8_t *mask = masks + workers[k].lane * size;
             lane_keep[workers[k].lane] = mask;
             for (size_t i = 0; i < r->slots; i++)
                 if (r->t->model->slot[i].stage == workers[k].stage) mask[i] = !chosen_ideal;
@@ -224,7 +233,7 @@ static int share_of_slowest(struct run *r, double original, double ideal) {
     return 0;
 }
 
-/* ---- from replays to the result ---------------------------------------------------------------------------------------------------- */
+/* ---- from replays to the result ---- */
 
 static double mean_of(const double *values, size_t n, double unit) {
     return hm_mean(values, n) / unit;
@@ -240,8 +249,9 @@ static int fill_steps(struct run *r, double ideal_optimizer, double ideal_any) {
     struct hm_step_result *steps = own(r->box, r->steps, sizeof *steps);
     if (!steps) return -1;
     for (size_t i = 0; i < r->steps; i++)
-        steps[i] = (struct hm_step_result){r->t->recording->steps[i], r->t->grid.actual_s[i], r->any[ORIGINAL * r->steps + i], ideal_any,
-                                           r->any[ORIGINAL * r->steps + i] / ideal_optimizer};
+        steps[i] =
+            (struct hm_step_result){r->t->recording->steps[i], r->t->grid.actual_s[i], r->any[ORIGINAL * r->steps + i],
+                                    ideal_any, r->any[ORIGINAL * r->steps + i] / ideal_optimizer};
     a->steps = steps;
     a->n_steps = r->steps;
     a->actual_s = hm_mean(r->t->grid.actual_s, r->steps);
@@ -267,7 +277,8 @@ static int fill_op_types(struct run *r, double unit) {
         if (ops == 0) continue;
         const double *values = r->optimizer + (r->first_family + (size_t)f) * r->steps;
         if (steps) per_step(r, steps + a->n_families * r->steps, values, unit);
-        families[a->n_families++] = (struct hm_op_family){hm_family_name(f), mean_of(values, r->steps, unit), r->t->ideal_s[type], ops};
+        families[a->n_families++] =
+            (struct hm_op_family){hm_family_name(f), mean_of(values, r->steps, unit), r->t->ideal_s[type], ops};
     }
     a->by_op_type = families;
     a->step_by_op_type = steps;
@@ -280,7 +291,8 @@ static int fill_places(struct run *r, double unit) {
     bool want = r->o->per_step, paper = r->o->attribution == HM_ATTRIBUTION_PAPER;
     double *by_stage = own(r->box, a->pp, sizeof(double)), *by_dp = own(r->box, a->dp, sizeof(double)),
            *by_worker = own(r->box, a->pp * a->dp, sizeof(double));
-    double *step_stage = want ? own(r->box, a->pp * r->steps, sizeof(double)) : NULL, *step_dp = want ? own(r->box, a->dp * r->steps, sizeof(double)) : NULL,
+    double *step_stage = want ? own(r->box, a->pp * r->steps, sizeof(double)) : NULL,
+           *step_dp = want ? own(r->box, a->dp * r->steps, sizeof(double)) : NULL,
            *step_worker = want ? own(r->box, a->pp * a->dp * r->steps, sizeof(double)) : NULL;
     if (!by_stage || !by_dp || !by_worker || (want && (!step_stage || !step_dp || !step_worker))) return -1;
     for (size_t d = 0; d < a->dp; d++) by_dp[d] = NAN;
@@ -319,7 +331,8 @@ static int fill_job(struct run *r) {
     const struct hm_recording *rec = r->t->recording;
     const struct hm_layout *l = &rec->layout;
     a->name = hm_strdup(l->name);
-    a->dp = (size_t)l->dp, a->pp = (size_t)l->pp, a->tp = (size_t)l->tp, a->cp = (size_t)l->dsp, a->vpp = (size_t)l->vpp;
+    a->dp = (size_t)l->dp, a->pp = (size_t)l->pp, a->tp = (size_t)l->tp, a->cp = (size_t)l->dsp,
+    a->vpp = (size_t)l->vpp;
     a->world = (size_t)l->world;
     a->ops = r->t->ops;
     a->attribution = r->o->attribution;
@@ -330,7 +343,8 @@ static int fill_job(struct run *r) {
     }
     a->dropped = dropped;
     for (size_t i = 0; i < rec->n_dropped; i++) {
-        dropped[i] = (struct hm_dropped_item){hm_strdup(rec->dropped[i].what), rec->dropped[i].count, hm_strdup(rec->dropped[i].why)};
+        dropped[i] = (struct hm_dropped_item){hm_strdup(rec->dropped[i].what), rec->dropped[i].count,
+                                              hm_strdup(rec->dropped[i].why)};
         a->n_dropped = i + 1;
         if (!dropped[i].what || !dropped[i].why) return -1;
     }
@@ -346,24 +360,30 @@ static int analyze(struct run *r) {
     if (exact) r->by_worker = hm_alloc(r->stages * r->lanes * r->steps, sizeof(double));
     r->scratch = hm_alloc((size_t)r->threads, sizeof *r->scratch);
     r->views = hm_alloc((size_t)r->threads, sizeof *r->views);
-    if (!r->by_lane || !r->share_any || (exact && !r->by_worker) || !r->scratch || !r->views) return hm_fail_memory(r->err);
+    if (!r->by_lane || !r->share_any || (exact && !r->by_worker) || !r->scratch || !r->views)
+        return hm_fail_memory(r->err);
     for (int t = 0; t < r->threads; t++)
-        if (!(r->scratch[t] = hm_scratch_new(r->t->program, r->lanes)) || !(r->views[t] = hm_alloc(r->lanes + 1, sizeof **r->views)))
+        if (!(r->scratch[t] = hm_scratch_new(r->t->program, r->lanes)) ||
+            !(r->views[t] = hm_alloc(r->lanes + 1, sizeof **r->views)))
             return hm_fail_memory(r->err);
     if (!(r->ideal = hm_lane_run_new(r->t->program, r->t->ideal_fill, r->scratch[0], r->err))) return -1;
 
-    r->total = g->blocks * (r->n_scenarios + r->lanes + 2);
+    if (!(r->open = hm_alloc(g->blocks, sizeof *r->open))) return hm_fail_memory(r->err);
+    for (size_t b = 0; b < g->blocks; b++) atomic_init(&r->open[b], (unsigned)r->n_scenarios);
+    r->total = g->blocks * (r->n_scenarios + 2);
     hm_parallel(g->blocks * r->n_scenarios, r->threads, replay_scenario, r);
-    hm_parallel(g->blocks * r->lanes, r->threads, replay_lane, r);
     if (atomic_load(&r->stop)) return hm_fail(r->err, HM_ERR_CANCELLED, "stopped");
 
     const double ideal = hm_lane_run_ends(r->ideal)->optimizer[0], ideal_any = hm_lane_run_ends(r->ideal)->any[0];
     struct hm_analysis *a = &r->box->a;
     const double original = hm_mean(r->any + ORIGINAL * r->steps, r->steps);
     if (!(ideal > 0) || !isfinite(ideal) || !isfinite(original))
-        return hm_fail(r->err, HM_ERR_INPUT, "%s: the ideal step takes %g s and the replayed one %g s; the durations are no seconds of a training step",
-                       r->t->recording->path, ideal, original);
-    if (fill_steps(r, ideal, ideal_any) != 0 || fill_op_types(r, ideal) != 0 || fill_places(r, ideal) != 0) return hm_fail_memory(r->err);
+        return hm_fail(
+            r->err, HM_ERR_INPUT,
+            "%s: the ideal step takes %g s and the replayed one %g s; the durations are no seconds of a training step",
+            r->t->recording->path, ideal, original);
+    if (fill_steps(r, ideal, ideal_any) != 0 || fill_op_types(r, ideal) != 0 || fill_places(r, ideal) != 0)
+        return hm_fail_memory(r->err);
     if (share_of_slowest(r, a->replayed_s, ideal_any) != 0) return -1;
     if (r->stages > 1)
         a->last_stage_share = share(a->replayed_s, ideal_any, hm_mean(r->any + WITHOUT_LAST_STAGE * r->steps, r->steps),
@@ -373,12 +393,14 @@ static int analyze(struct run *r) {
     return 0;
 }
 
-struct hm_analysis *hm_analyze(struct hm_trace *trace, const struct hm_analysis_options *options, struct hm_error *err) {
+struct hm_analysis *hm_analyze(struct hm_trace *trace, const struct hm_analysis_options *options,
+                               struct hm_error *err) {
     const struct hm_analysis_options defaults = {0};
     struct hm_error local = {0};
     struct run r = {.t = trace, .o = options ? options : &defaults, .err = err ? err : &local};
     r.err->code = HM_OK;
-    r.steps = trace->grid.steps, r.lanes = trace->grid.lanes, r.slots = trace->grid.slots, r.stages = trace->model->stages;
+    r.steps = trace->grid.steps, r.lanes = trace->grid.lanes, r.slots = trace->grid.slots,
+    r.stages = trace->model->stages;
     r.threads = hm_thread_count(r.o->threads, SIZE_MAX);
     pthread_mutex_init(&r.lock, NULL);
     r.box = hm_alloc(1, sizeof *r.box);
@@ -397,6 +419,7 @@ struct hm_analysis *hm_analyze(struct hm_trace *trace, const struct hm_analysis_
     hm_free(r.by_lane);
     hm_free(r.by_worker);
     hm_free(r.share_any);
+    hm_free(r.open);
     pthread_mutex_destroy(&r.lock);
     if (status == 0) return &r.box->a;
     if (r.box) hm_analysis_free(&r.box->a);

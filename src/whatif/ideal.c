@@ -1,13 +1,15 @@
 /* ideal.c - ideal durations: the mean of compute, the median of communication, over all replicas and steps.
  *
- * Medians are exact: the values of a type are counted by the upper bits of their order-preserving integer image, the bucket that holds
- * the middle is found, and only its values are collected and selected from. Two passes over the durations, no sorting. */
+ * Medians are exact: the values of a type are counted by the upper bits of their order-preserving integer image, the
+ * bucket that holds the middle is found, and only its values are collected and selected from. Two passes over the
+ * durations, no sorting. */
 #include "whatif.h"
 
 #include <math.h>
 #include <string.h>
 
-/* More buckets for more values: a bucket of 20 bits is 0.4 % wide, so that few of a hundred million values share the middle one. */
+/* More buckets for more values: a bucket of 20 bits is 0.4 % wide, so that few of a hundred million values share the
+ * middle one. */
 enum { FEW_BITS = 14, MANY_BITS = 20, MANY_VALUES = 1 << 22 };
 
 /* Doubles in their order as integers: flip all bits of negatives, the sign bit of the others. */
@@ -29,9 +31,10 @@ struct wanted { /* the buckets in which a type's two middle values lie */
 struct work {
     const struct hm_grid *g;
     const struct hm_model *m;
-    int bits;            /* buckets = 1 << bits */
-    struct tally *tally; /* [thread] */
-    double (*sum)[HM_OP_TYPES]; /* [block * lanes + lane]: added up in this order, so that threads do not change the last digit */
+    int bits;                   /* buckets = 1 << bits */
+    struct tally *tally;        /* [thread] */
+    double (*sum)[HM_OP_TYPES]; /* [block * lanes + lane]: added up in this order, so that threads do not change the
+                                   last digit */
     struct wanted wanted[HM_OP_TYPES];
     double *values[HM_OP_TYPES]; /* what lies in the wanted buckets */
     size_t n_values[HM_OP_TYPES];
@@ -51,6 +54,7 @@ static void count_lane(void *context, size_t index, int thread) {
         else
             for (size_t k = 0; k < width; k++) w->sum[index][type] += d[k];
     }
+    hm_grid_release(g, block, lane, 1);
 }
 
 static void collect_lane(void *context, size_t index, int thread) {
@@ -66,12 +70,14 @@ static void collect_lane(void *context, size_t index, int thread) {
         size_t n = 0;
         for (size_t k = 0; k < width; k++) {
             uint32_t bucket = (uint32_t)(ordered(duration[s * HM_WIDTH + k]) >> (64 - w->bits));
-            if (bucket == w->wanted[type].low || bucket == w->wanted[type].high) found[n++] = duration[s * HM_WIDTH + k];
+            if (bucket == w->wanted[type].low || bucket == w->wanted[type].high)
+                found[n++] = duration[s * HM_WIDTH + k];
         }
         if (n == 0) continue;
         size_t at = __atomic_fetch_add(&w->n_values[type], n, __ATOMIC_RELAXED);
         memcpy(w->values[type] + at, found, n * sizeof *found);
     }
+    hm_grid_release(g, block, lane, 1);
 }
 
 /* The buckets with the values of rank (n-1)/2 and n/2, and how many values they hold together. */
@@ -102,7 +108,8 @@ static double middle(double *values, size_t held, size_t n, size_t before) {
     return 0.5 * (low + high);
 }
 
-int hm_ideal_durations(const struct hm_grid *g, const struct hm_model *m, int threads, double ideal_s[HM_OP_TYPES], struct hm_error *err) {
+int hm_ideal_durations(const struct hm_grid *g, const struct hm_model *m, int threads, double ideal_s[HM_OP_TYPES],
+                       struct hm_error *err) {
     struct work w = {.g = g, .m = m};
     size_t lanes = g->blocks * g->lanes, count[HM_OP_TYPES] = {0};
     for (size_t s = 0; s < g->slots; s++) count[m->slot[s].type] += g->lanes * g->steps;
@@ -114,7 +121,8 @@ int hm_ideal_durations(const struct hm_grid *g, const struct hm_model *m, int th
     bool good = w.tally && w.sum;
     for (int t = 0; t < n_threads && good; t++)
         for (int k = 0; k < HM_OP_TYPES && good; k++)
-            if (hm_op_types[k].ideal_is_median && count[k]) good = (w.tally[t].bucket[k] = hm_alloc(buckets, sizeof(uint32_t))) != NULL;
+            if (hm_op_types[k].ideal_is_median && count[k])
+                good = (w.tally[t].bucket[k] = hm_alloc(buckets, sizeof(uint32_t))) != NULL;
     if (good) hm_parallel(lanes, n_threads, count_lane, &w);
     for (int k = 0; k < HM_OP_TYPES && good; k++) {
         double sum = 0;

@@ -17,7 +17,7 @@ void hm_trace_free(struct hm_trace *trace) {
     hm_free(trace);
 }
 
-/* ---- "12,20-23" ---------------------------------------------------------------------------------------------------------------- */
+/* ---- "12,20-23" ---- */
 
 struct range {
     int64_t first, last;
@@ -47,7 +47,8 @@ static int parse_ranges(const char *text, struct range **ranges, size_t *n, stru
     }
 }
 
-/* Leaves only the wanted steps among the kept ones. The model stays that of the first step recorded, as in the artefact. */
+/* Leaves only the wanted steps among the kept ones. The model stays that of the first step recorded, as in the
+ * artefact. */
 static int select_steps(struct hm_recording *r, const char *text, struct hm_error *err) {
     struct range *ranges = NULL;
     size_t n = 0, kept = 0;
@@ -63,8 +64,9 @@ static int select_steps(struct hm_recording *r, const char *text, struct hm_erro
         r->step_start_s[kept++] = r->step_start_s[t];
     }
     if (status == 0 && kept == 0)
-        status = hm_fail(err, HM_ERR_ARGUMENT, "%s: no usable step among --steps %s; it has steps %" PRId64 " to %" PRId64, r->path, text, r->steps[0],
-                         r->steps[r->n_steps - 1]);
+        status =
+            hm_fail(err, HM_ERR_ARGUMENT, "%s: no usable step among --steps %s; it has steps %" PRId64 " to %" PRId64,
+                    r->path, text, r->steps[0], r->steps[r->n_steps - 1]);
     if (status == 0) {
         for (uint32_t slot = 0; slot < HM_STEP_TABLE; slot++)
             if (r->step_index[slot] != UINT32_MAX) r->step_index[slot] = new_index[r->step_index[slot]];
@@ -75,24 +77,26 @@ static int select_steps(struct hm_recording *r, const char *text, struct hm_erro
     return status;
 }
 
-/* ---- opening --------------------------------------------------------------------------------------------------------------------- */
+/* ---- opening ---- */
 
 static int prepare(struct hm_trace *t, const char *path, const struct hm_trace_options *o, struct hm_error *err) {
-    t->recording = hm_recording_read(path, o->metadata, o->threads, o->progress, o->context, err);
+    t->recording = hm_recording_read(path, o->metadata, o->memory_bytes, o->threads, o->progress, o->context, err);
     if (!t->recording) return -1;
     struct hm_recording *r = t->recording;
     t->model = hm_model_build(r->ref, r->n_ref, r->layout.dp * r->layout.dsp, path, err);
     if (!t->model) return -1;
     bool ends = false;
     for (size_t i = 0; i < t->model->n_slots; i++) ends |= t->model->slot[i].type == HM_OPTIMIZER;
-    if (!ends) return hm_fail(err, HM_ERR_INPUT, "%s: no step has an end: there is no optimizer op; record whole steps", path);
+    if (!ends)
+        return hm_fail(err, HM_ERR_INPUT, "%s: no step has an end: there is no optimizer op; record whole steps", path);
     if (o->steps && select_steps(r, o->steps, err) != 0) return -1;
     t->program = hm_program_compile(t->model, err);
     if (!t->program || hm_grid_fill(&t->grid, r, t->model, o->threads, err) != 0) return -1;
-    hm_rows_free(&r->rows);
+    hm_recording_release_rows(r);
     t->ops = t->grid.steps * t->grid.lanes * t->grid.slots;
     if (t->grid.negative_zeroed &&
-        hm_drop(r, "transfer durations", t->grid.negative_zeroed, "negative by 10 ms or more, taken as 0: the clocks of the ranks disagree") != 0)
+        hm_drop(r, "transfer durations", t->grid.negative_zeroed,
+                "negative by 10 ms or more, taken as 0: the clocks of the ranks disagree") != 0)
         return hm_fail_memory(err);
     if (hm_ideal_durations(&t->grid, t->model, o->threads, t->ideal_s, err) != 0) return -1;
     t->ideal_fill = hm_alloc_aligned(t->model->n_slots * HM_WIDTH, sizeof(double));

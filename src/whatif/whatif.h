@@ -11,12 +11,13 @@ struct hm_trace {
     struct hm_model *model;
     struct hm_program *program;
     struct hm_grid grid;
-    double ideal_s[HM_OP_TYPES];  /* ideal duration of a type; NaN if it does not occur */
-    double *ideal_fill;           /* [slot][8] */
-    size_t ops;                   /* rows in the grid */
+    double ideal_s[HM_OP_TYPES]; /* ideal duration of a type; NaN if it does not occur */
+    double *ideal_fill;          /* [slot][8] */
+    size_t ops;                  /* rows in the grid */
 };
 
 /* Mean or median of every type over all replicas and steps in the grid (spec "Ideal durations"). */
-int hm_ideal_durations(const struct hm_grid *g, const struct hm_model *m, int threads, double ideal_s[HM_OP_TYPES], struct hm_error *err);
+int hm_ideal_durations(const struct hm_grid *g, const struct hm_model *m, int threads, double ideal_s[HM_OP_TYPES],
+                       struct hm_error *err);
 
 #endif

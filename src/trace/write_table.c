@@ -1,0 +1,264 @@
+/* write_table.c - op tables out: .parquet and .csv, written by DuckDB.
+ *
+ * The rows stream from a callback through a table function into COPY, 2,048 at a time, so that a trace of any length
+ * needs the memory of one row group. One thread writes, in the order in which the rows come: the same rows give the
+ * same bytes. The file is written under a temporary name in the same folder and renamed when it is whole. */
+#include "trace.h"
+
+#include <duckdb.h>
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { COLUMNS = 11 };
+static const char *const column_name[COLUMNS] = {"dp_rank",  "stage",  "rank", "step",  "optype", "start_ts",
+                                                 "duration", "seq_id", "mc",   "mb_id", "gmc"};
+
+struct writer {
+    const struct hm_table_source *source;
+    duckdb_type type[COLUMNS];
+    duckdb_string_t name[HM_OP_TYPES];
+    struct hm_table_row *rows; /* room for one chunk */
+    size_t done;
+    struct hm_error err;
+    bool failed;
+};
+
+/* ---- columns
+ * ------------------------------------------------------------------------------------------------------------- */
+
+/* The narrowest integer that holds -1 .. most, as the public traces store their columns. */
+static duckdb_type narrow(int64_t most) {
+    return most <= INT8_MAX ? DUCKDB_TYPE_TINYINT : most <= INT16_MAX ? DUCKDB_TYPE_SMALLINT : DUCKDB_TYPE_INTEGER;
+}
+
+static void choose_types(struct writer *w) {
+    const struct hm_table_source *s = w->source;
+    duckdb_type time = s->float32 ? DUCKDB_TYPE_FLOAT : DUCKDB_TYPE_DOUBLE;
+    int64_t chunk = s->max_gmc > s->max_rank ? s->max_gmc : s->max_rank;
+    duckdb_type rank = narrow(chunk) == DUCKDB_TYPE_TINYINT ? DUCKDB_TYPE_SMALLINT : narrow(chunk);
+    const duckdb_type types[COLUMNS] = {narrow(s->max_dp),
+                                        narrow(s->max_stage),
+                                        rank,
+                                        DUCKDB_TYPE_BIGINT,
+                                        DUCKDB_TYPE_VARCHAR,
+                                        time,
+                                        time,
+                                        DUCKDB_TYPE_INTEGER,
+                                        narrow(s->max_mc),
+                                        narrow(s->max_mb),
+                                        rank};
+    memcpy(w->type, types, sizeof types);
+}
+
+/* Names stand still, so their strings are made once and refer to the table of op types. */
+static void make_names(struct writer *w) {
+    for (int t = 0; t < HM_OP_TYPES; t++) {
+        size_t n = strlen(hm_op_types[t].name);
+        w->name[t].value.inlined.length = (uint32_t)n;
+        if (n <= sizeof w->name[t].value.inlined.inlined) {
+            memcpy(w->name[t].value.inlined.inlined, hm_op_types[t].name, n);
+        } else {
+            memcpy(w->name[t].value.pointer.prefix, hm_op_types[t].name, sizeof w->name[t].value.pointer.prefix);
+            w->name[t].value.pointer.ptr =
+                (char *)(uintptr_t)hm_op_types[t].name; /* read only, whatever the header's type says */
+        }
+    }
+}
+
+static int64_t integer_of(const struct hm_table_row *r, int column) {
+    switch (column) {
+    case 0:
+        return r->dp;
+    case 1:
+        return r->stage;
+    case 2:
+        return r->rank;
+    case 3:
+        return r->step;
+    case 7:
+        return r->seq;
+    case 8:
+        return r->mc;
+    case 9:
+        return r->mb;
+    default:
+        return r->gmc;
+    }
+}
+
+static void fill_column(const struct writer *w, int column, void *data, size_t n) {
+    const struct hm_table_row *r = w->rows;
+    switch (w->type[column]) {
+    case DUCKDB_TYPE_TINYINT:
+        for (size_t i = 0; i < n; i++) ((int8_t *)data)[i] = (int8_t)integer_of(&r[i], column);
+        break;
+    case DUCKDB_TYPE_SMALLINT:
+        for (size_t i = 0; i < n; i++) ((int16_t *)data)[i] = (int16_t)integer_of(&r[i], column);
+        break;
+    case DUCKDB_TYPE_INTEGER:
+        for (size_t i = 0; i < n; i++) ((int32_t *)data)[i] = (int32_t)integer_of(&r[i], column);
+        break;
+    case DUCKDB_TYPE_BIGINT:
+        for (size_t i = 0; i < n; i++) ((int64_t *)data)[i] = integer_of(&r[i], column);
+        break;
+    case DUCKDB_TYPE_VARCHAR:
+        for (size_t i = 0; i < n; i++) ((duckdb_string_t *)data)[i] = w->name[r[i].type];
+        break;
+    case DUCKDB_TYPE_FLOAT:
+        for (size_t i = 0; i < n; i++) ((float *)data)[i] = (float)(column == 5 ? r[i].start_s : r[i].duration_s);
+        break;
+    default:
+        for (size_t i = 0; i < n; i++) ((double *)data)[i] = column == 5 ? r[i].start_s : r[i].duration_s;
+    }
+}
+
+/* ---- the table function
+ * --------------------------------------------------------------------------------------------------- */
+
+static void bind(duckdb_bind_info info) {
+    const struct writer *w = duckdb_bind_get_extra_info(info);
+    for (int k = 0; k < COLUMNS; k++) {
+        duckdb_logical_type type = duckdb_create_logical_type(w->type[k]);
+        duckdb_bind_add_result_column(info, column_name[k], type);
+        duckdb_destroy_logical_type(&type);
+    }
+}
+
+static void init(duckdb_init_info info) {
+    duckdb_init_set_max_threads(info, 1);
+}
+
+static void give_rows(duckdb_function_info info, duckdb_data_chunk chunk) {
+    struct writer *w = duckdb_function_get_extra_info(info);
+    const struct hm_table_source *s = w->source;
+    size_t n = w->failed ? 0 : s->next(s->context, w->rows, duckdb_vector_size(), &w->err);
+    if (w->err.code != HM_OK) w->failed = true;
+    w->done += n;
+    if (!w->failed && s->progress && w->done / (1 << 18) != (w->done - n) / (1 << 18) &&
+        s->progress(s->progress_context, "writing", (double)w->done, s->total_rows) != 0) {
+        hm_fail(&w->err, HM_ERR_CANCELLED, "stopped");
+        w->failed = true;
+    }
+    if (w->failed) {
+        duckdb_function_set_error(info, w->err.message);
+        n = 0;
+    }
+    for (int k = 0; k < COLUMNS && n; k++)
+        fill_column(w, k, duckdb_vector_get_data(duckdb_data_chunk_get_vector(chunk, (idx_t)k)), n);
+    duckdb_data_chunk_set_size(chunk, n);
+}
+
+static bool register_source(duckdb_connection con, struct writer *w) {
+    duckdb_table_function f = duckdb_create_table_function();
+    duckdb_table_function_set_name(f, "hm_rows");
+    duckdb_table_function_set_extra_info(f, w, NULL);
+    duckdb_table_function_set_bind(f, bind);
+    duckdb_table_function_set_init(f, init);
+    duckdb_table_function_set_function(f, give_rows);
+    duckdb_state state = duckdb_register_table_function(con, f);
+    duckdb_destroy_table_function(&f);
+    return state == DuckDBSuccess;
+}
+
+/* ---- files
+ * ------------------------------------------------------------------------------------------------------------------ */
+
+static bool has_ending(const char *path, const char *ending) {
+    size_t n = strlen(path), m = strlen(ending);
+    return n > m && strcmp(path + n - m, ending) == 0;
+}
+
+bool hm_table_format_known(const char *path) {
+    return has_ending(path, ".parquet") || has_ending(path, ".csv");
+}
+
+int hm_table_replace(const char *path, hm_table_copy_fn copy, void *context, struct hm_error *err) {
+    static atomic_uint serial;
+    struct stat st;
+    if (!hm_table_format_known(path))
+        return hm_fail(err, HM_ERR_ARGUMENT, "%s: cannot tell the format; give a name that ends in .parquet or .csv",
+                       path);
+    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
+        return hm_fail(err, HM_ERR_IO, "%s: is not a regular file; give the name of a file to write", path);
+    struct hm_str sql = {0};
+    char *temporary = hm_sprintf("%s.tmp.%ld.%u", path, (long)getpid(), atomic_fetch_add(&serial, 1));
+    if (!temporary) return hm_fail_memory(err);
+    hm_str_add(&sql, " TO '");
+    for (const char *c = temporary; *c; c++) hm_str_add(&sql, *c == '\'' ? "''" : "%c", *c);
+    hm_str_add(&sql, "' %s",
+               has_ending(path, ".csv") ? "(FORMAT csv, HEADER true)" : "(FORMAT parquet, COMPRESSION snappy)");
+    FILE *probe = NULL; /* the operating system's own words are clearer than the engine's */
+    int status = 0;
+    if (sql.failed) {
+        status = hm_fail_memory(err);
+    } else if (hm_fault_hit() || !(probe = fopen(temporary, "we"))) {
+        status = hm_fail(err, HM_ERR_IO, "%s: cannot write: %s; check that the folder exists and may be written to",
+                         path, strerror(errno ? errno : EIO));
+    } else {
+        fclose(probe);
+        status = copy(context, sql.text, path, err);
+        if (status == 0 && (hm_fault_hit() || rename(temporary, path) != 0))
+            status = hm_fail(err, HM_ERR_IO, "%s: cannot write: %s; nothing was left behind", path,
+                             strerror(errno ? errno : EIO));
+        if (status != 0) unlink(temporary);
+    }
+    hm_str_free(&sql);
+    hm_free(temporary);
+    return status;
+}
+
+int hm_table_copy_failed(const char *path, const char *message, struct hm_error *err) {
+    if (!message) message = "the writer failed";
+    const char *colon = strstr(message, "Error: ");
+    if (colon && colon - message < 40) message = colon + 7;
+    return hm_fail(err, HM_ERR_IO, "%s: cannot write: %.*s; is the disk full? nothing was left behind", path,
+                   (int)strcspn(message, "\n"), message);
+}
+
+/* ---- writing
+ * ---------------------------------------------------------------------------------------------------------------- */
+
+static int copy_rows(void *context, const char *to, const char *path, struct hm_error *err) {
+    struct writer *w = context;
+    duckdb_database db = NULL;
+    duckdb_connection con = NULL;
+    duckdb_config config = NULL;
+    duckdb_result result;
+    char *sql = hm_sprintf("COPY (SELECT * FROM hm_rows())%s", to);
+    int status = 0;
+    if (!sql) return hm_fail_memory(err);
+    if (hm_fault_hit() || duckdb_create_config(&config) != DuckDBSuccess ||
+        duckdb_set_config(config, "autoinstall_known_extensions", "false") != DuckDBSuccess ||
+        duckdb_open_ext(NULL, &db, config, NULL) != DuckDBSuccess || duckdb_connect(db, &con) != DuckDBSuccess ||
+        !register_source(con, w)) {
+        status = hm_fail(err, HM_ERR_MEMORY, "%s: the table writer could not be started: out of memory", path);
+    } else {
+        if (duckdb_query(con, sql, &result) != DuckDBSuccess) {
+            status = -1;
+            if (!w->failed)
+                hm_table_copy_failed(path, duckdb_result_error(&result), err);
+            else if (err)
+                *err = w->err; /* the source's own reason is the cause */
+        }
+        duckdb_destroy_result(&result);
+    }
+    if (con) duckdb_disconnect(&con);
+    if (db) duckdb_close(&db);
+    if (config) duckdb_destroy_config(&config);
+    hm_free(sql);
+    return status;
+}
+
+int hm_table_write(const char *path, const struct hm_table_source *source, struct hm_error *err) {
+    struct writer w = {.source = source, .rows = hm_alloc(duckdb_vector_size(), sizeof *w.rows)};
+    if (!w.rows) return hm_fail_memory(err);
+    choose_types(&w);
+    make_names(&w);
+    int status = hm_table_replace(path, copy_rows, &w, err);
+    hm_free(w.rows);
+    return status;
+}
