@@ -36,6 +36,7 @@ struct hm_table {
 
     /* While reading: */
     struct hm_recording *recording;
+    struct hm_dense *dense; /* read straight into it; NULL: into the row store */
     bool side_only, count_dropped;
     size_t row_limit;
     _Atomic bool stop, over_limit;
@@ -122,7 +123,12 @@ static bool keep_side_row(struct hm_table *t, uint64_t key, const struct chunk *
     struct hm_side_row *grown = hm_grow(r->side, r->sides, &r->side_capacity, sizeof *grown);
     if (grown) {
         r->side = grown;
-        r->side[r->sides++] = (struct hm_side_row){key, small(c, C_MC, i), small(c, C_MB, i), small(c, C_GMC, i)};
+        r->side[r->sides++] = (struct hm_side_row){key,
+                                                   small(c, C_MC, i),
+                                                   small(c, C_MB, i),
+                                                   small(c, C_GMC, i),
+                                                   c->number[C_START][i],
+                                                   c->number[C_START][i] + c->number[C_DURATION][i]};
     }
     pthread_mutex_unlock(&t->lock);
     return grown != NULL;
@@ -148,11 +154,44 @@ static void report_progress(struct hm_table *t) {
     if (stop) fail_once(t, HM_ERR_CANCELLED, "stopped");
 }
 
+/* What arrived in one cell of the grid, to be added to it when the next cell begins: rows of a cell mostly stand together. */
+struct arrival {
+    size_t cell;
+    uint64_t sum;
+    uint32_t count;
+};
+
+static void flush_arrival(struct hm_dense *d, struct arrival *a) {
+    if (a->count == 0) return;
+    atomic_fetch_add_explicit(&d->sum[a->cell], a->sum, memory_order_relaxed);
+    atomic_fetch_add_explicit(&d->count[a->cell], a->count, memory_order_relaxed);
+    *a = (struct arrival){0};
+}
+
+/* Puts a row where it belongs in the dense arrays. `step` is its index there, or UINT32_MAX. */
+static void place(struct hm_dense *d, struct arrival *a, uint64_t key, uint32_t step, double start, double duration) {
+    size_t lane = hm_key_dp(key),
+           at = step == UINT32_MAX || lane >= d->lanes ? SIZE_MAX : hm_dense_at(d, key, step, lane);
+    if (at == SIZE_MAX) {
+        atomic_store(&d->stray, true);
+        return;
+    }
+    d->start[at] = start;
+    d->duration[at] = duration;
+    size_t cell = step * d->lanes + lane;
+    if (cell != a->cell) flush_arrival(d, a);
+    a->cell = cell;
+    a->sum += hm_op_hash(hm_key_op(key));
+    a->count++;
+}
+
 /* Packs the rows of one chunk (at most 2,048). Consecutive rows mostly share step and op type: both are looked up once
  * a run. */
 static void take_chunk(struct hm_table *t, const struct chunk *c, idx_t n) {
     size_t first = 0;
-    if (!t->side_only) {
+    struct hm_dense *dense = t->dense;
+    struct arrival arrival = {0};
+    if (!t->side_only && !dense) {
         if (atomic_load_explicit(&t->recording->rows.count, memory_order_relaxed) >
             (size_t)t->file_bytes * MAX_ROWS_PER_BYTE + FREE_ROWS) {
             fail_once(t, HM_ERR_INPUT,
@@ -175,7 +214,7 @@ static void take_chunk(struct hm_table *t, const struct chunk *c, idx_t n) {
     size_t unknown = 0;
     for (idx_t i = 0; i < n; i++) {
         int64_t type = is_null(c, C_OPTYPE, i) ? -1 : c->integer[C_OPTYPE][i];
-        struct hm_row *row = t->side_only ? NULL : hm_rows_at(&t->recording->rows, first + i);
+        struct hm_row *row = t->side_only || dense ? NULL : hm_rows_at(&t->recording->rows, first + i);
         if (type < 0) {
             if (row) row->key = HM_KEY_DEAD;
             unknown++;
@@ -202,6 +241,7 @@ static void take_chunk(struct hm_table *t, const struct chunk *c, idx_t n) {
         }
         uint64_t key = hm_key(slot, (uint32_t)dp, (uint32_t)stage, (uint32_t)type, (uint32_t)seq);
         if (row) *row = (struct hm_row){key, start, duration};
+        if (dense) place(dense, &arrival, key, t->recording->step_index[slot], start, duration);
         if (dp > max_dp) max_dp = dp;
         if (!is_null(c, C_RANK, i) && c->integer[C_RANK][i] > max_rank) max_rank = c->integer[C_RANK][i];
         if (!is_null(c, C_MC, i) && c->integer[C_MC][i] > max_mc) max_mc = c->integer[C_MC][i];
@@ -213,6 +253,13 @@ static void take_chunk(struct hm_table *t, const struct chunk *c, idx_t n) {
                 fail_once(t, HM_ERR_MEMORY, "out of memory; use a machine with more");
                 return;
             }
+        }
+    }
+    if (dense) {
+        flush_arrival(dense, &arrival);
+        if (unknown || atomic_load_explicit(&dense->stray, memory_order_relaxed)) {
+            atomic_store(&dense->stray, true);
+            atomic_store(&t->stop, true); /* not complete after all: no use in going on */
         }
     }
     if (unknown) atomic_fetch_add(&t->unknown, unknown);
@@ -552,10 +599,6 @@ static int run_sink(struct hm_table *t, const char *where, struct hm_error *err)
     return status;
 }
 
-size_t hm_table_rows(const struct hm_table *t) {
-    return t->total_rows;
-}
-
 static void clear_sightings(struct hm_table *t) {
     atomic_store(&t->first_step, INT64_MAX);
     atomic_store(&t->max_rank, -1);
@@ -563,6 +606,35 @@ static void clear_sightings(struct hm_table *t) {
     atomic_store(&t->max_dp, -1);
     atomic_store(&t->done, 0);
     atomic_store(&t->unknown, 0);
+}
+
+static void take_most(int64_t *most, int64_t value) {
+    if (value > *most) *most = value;
+}
+
+static void take_sightings(const struct hm_table *t, struct hm_recording *r) {
+    take_most(&r->layout.world, atomic_load(&t->max_rank) + 1);
+    take_most(&r->layout.vpp, atomic_load(&t->max_mc) + 1);
+    take_most(&r->layout.dp, atomic_load(&t->max_dp) + 1);
+}
+
+int hm_table_read_dense(struct hm_table *t, struct hm_recording *r, struct hm_dense *d, struct hm_error *err) {
+    t->recording = r;
+    t->side_only = t->count_dropped = false;
+    t->row_limit = 0;
+    clear_sightings(t);
+    t->dense = d;
+    struct hm_error reader = {0};
+    int status = run_sink(t, "", &reader);
+    t->dense = NULL;
+    if (status != 0 && atomic_load(&d->stray) && !t->failed) return 0;
+    if (status != 0 && err) *err = reader;
+    take_sightings(t, r);
+    return status;
+}
+
+size_t hm_table_rows(const struct hm_table *t) {
+    return t->total_rows;
 }
 
 /* Names the op types that are not known, if there were any: a second, rare query. */
@@ -590,10 +662,6 @@ static int report_unknown(struct hm_table *t, struct hm_recording *r, const char
     return status == 0 ? 0 : hm_fail_memory(err);
 }
 
-static void take_most(int64_t *most, int64_t value) {
-    if (value > *most) *most = value;
-}
-
 int hm_table_read(struct hm_table *t, struct hm_recording *r, int64_t first_step, int64_t last_step, size_t row_limit,
                   bool count_dropped, struct hm_error *err) {
     t->recording = r;
@@ -615,9 +683,7 @@ int hm_table_read(struct hm_table *t, struct hm_recording *r, int64_t first_step
         if (err) *err = reader;
         return -1;
     }
-    take_most(&r->layout.world, atomic_load(&t->max_rank) + 1);
-    take_most(&r->layout.vpp, atomic_load(&t->max_mc) + 1);
-    take_most(&r->layout.dp, atomic_load(&t->max_dp) + 1);
+    take_sightings(t, r);
     return 0;
 }
 
