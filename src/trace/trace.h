@@ -224,5 +224,9 @@ bool hm_table_format_known(const char *path);
 typedef int (*hm_table_copy_fn)(void *context, const char *to, const char *path, struct hm_error *err);
 int hm_table_replace(const char *path, hm_table_copy_fn copy, void *context, struct hm_error *err);
 int hm_table_copy_failed(const char *path, const char *message, struct hm_error *err);
+/* Runs COPY (the rows of all tables, one after the other)`to`. Every row of a known op type is checked as a reader
+ * would; rows of other types pass. */
+int hm_tables_copy(struct hm_table *const *tables, size_t n, bool float32, const char *to, const char *path,
+                   struct hm_error *err);
 
 #endif

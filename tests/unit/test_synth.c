@@ -97,7 +97,7 @@ static void schedule_is_that_of_recorded_traces(void **state) {
             print_message("skipped: %s is absent\n", path);
             continue;
         }
-        struct hm_recording *r = hm_recording_read(path, NULL, 1, NULL, NULL, &err);
+        struct hm_recording *r = hm_recording_read(path, NULL, 0, 1, NULL, NULL, &err);
         assert_non_null(r);
         const struct hm_pipeline *p = &traces[k].p;
         size_t n = 2 * p->chunks * p->microbatches;
