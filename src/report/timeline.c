@@ -42,9 +42,7 @@ struct timeline {
 };
 enum { BUFFER = 1 << 16 };
 
-/* ---- text
- * ----------------------------------------------------------------------------------------------------------------------
- */
+/* ---- text ---- */
 
 static void put(struct timeline *w, const char *text, size_t n) {
     if (w->used + n > BUFFER) {
@@ -127,8 +125,7 @@ static void put_event(struct timeline *w, const struct event *e, uint32_t lane, 
     put_text(w, "}}");
 }
 
-/* ---- what is drawn
- * -------------------------------------------------------------------------------------------------------------- */
+/* ---- what is drawn ---- */
 
 static void add_or_null(struct hm_str *s, int32_t value) {
     if (value < 0)
@@ -218,8 +215,7 @@ static void draw_step(struct timeline *w, uint32_t lane, size_t step, const doub
     }
 }
 
-/* ---- the recording
- * -------------------------------------------------------------------------------------------------------------- */
+/* ---- the recording ---- */
 
 static void raise_to_starts(double *latest, const struct hm_node *node, const double *start) {
     for (size_t i = (size_t)node->first_slot * HM_WIDTH; i < (size_t)(node->first_slot + node->n_slots) * HM_WIDTH; i++)
@@ -271,8 +267,7 @@ static void draw_recording(struct timeline *w) {
     }
 }
 
-/* ---- the ideal
- * ------------------------------------------------------------------------------------------------------------------ */
+/* ---- the ideal ---- */
 
 /* With ideal durations all replicas and steps are alike: one lane stands for them. */
 static double replay_ideal(struct timeline *w, double *duration) {
@@ -290,9 +285,7 @@ static void draw_ideal(struct timeline *w) {
         for (uint32_t lane = 0; lane < g->lanes; lane++) draw_step(w, lane, step, w->start, w->end, 1);
 }
 
-/* ---- writing
- * ---------------------------------------------------------------------------------------------------------------------
- */
+/* ---- writing ---- */
 
 /* Steps one after the other; between them a fiftieth of the longest, so that the eye sees where one ends. */
 static void lay_out_steps(struct timeline *w, double ideal_step_s) {

@@ -195,7 +195,7 @@ int hm_metadata_read(const char *path, struct hm_layout *layout, struct hm_error
 int hm_layout_settle(struct hm_layout *layout, const struct hm_layout *seen, const char *path, const char *meta_path,
                      struct hm_error *err);
 
-/* ---- writing op tables ---------------------------------------------------------------------------------------------------- */
+/* ---- writing op tables ---- */
 
 struct hm_table_row {
     int64_t step;

@@ -27,8 +27,7 @@ struct writer {
     bool failed;
 };
 
-/* ---- columns
- * ------------------------------------------------------------------------------------------------------------- */
+/* ---- columns ---- */
 
 /* The narrowest integer that holds -1 .. most, as the public traces store their columns. */
 static duckdb_type narrow(int64_t most) {
@@ -116,8 +115,7 @@ static void fill_column(const struct writer *w, int column, void *data, size_t n
     }
 }
 
-/* ---- the table function
- * --------------------------------------------------------------------------------------------------- */
+/* ---- the table function ---- */
 
 static void bind(duckdb_bind_info info) {
     const struct writer *w = duckdb_bind_get_extra_info(info);
@@ -164,8 +162,7 @@ static bool register_source(duckdb_connection con, struct writer *w) {
     return state == DuckDBSuccess;
 }
 
-/* ---- files
- * ------------------------------------------------------------------------------------------------------------------ */
+/* ---- files ---- */
 
 static bool has_ending(const char *path, const char *ending) {
     size_t n = strlen(path), m = strlen(ending);
@@ -219,8 +216,7 @@ int hm_table_copy_failed(const char *path, const char *message, struct hm_error 
                    (int)strcspn(message, "\n"), message);
 }
 
-/* ---- writing
- * ---------------------------------------------------------------------------------------------------------------- */
+/* ---- writing ---- */
 
 static int copy_rows(void *context, const char *to, const char *path, struct hm_error *err) {
     struct writer *w = context;
@@ -232,6 +228,7 @@ static int copy_rows(void *context, const char *to, const char *path, struct hm_
     int status = 0;
     if (!sql) return hm_fail_memory(err);
     if (hm_fault_hit() || duckdb_create_config(&config) != DuckDBSuccess ||
+        duckdb_set_config(config, "threads", "1") != DuckDBSuccess || /* more would only wait, busily */
         duckdb_set_config(config, "autoinstall_known_extensions", "false") != DuckDBSuccess ||
         duckdb_open_ext(NULL, &db, config, NULL) != DuckDBSuccess || duckdb_connect(db, &con) != DuckDBSuccess ||
         !register_source(con, w)) {

@@ -68,8 +68,7 @@ struct hm_injection {
 typedef void (*apply_fn)(const struct hm_synth_job *job, const struct hm_injection *in, size_t tag, size_t t,
                          uint64_t lane, double *value, double *delay_s, double *scratch);
 
-/* ---- mechanisms
- * ------------------------------------------------------------------------------------------------------------- */
+/* ---- mechanisms ---- */
 
 static bool within(const struct range *r, int64_t value) {
     return value >= r->first && value <= r->last;
@@ -180,9 +179,7 @@ static void scale_type(const struct hm_synth_job *job, const struct hm_injection
     }
 }
 
-/* ---- kinds
- * -------------------------------------------------------------------------------------------------------------------
- */
+/* ---- kinds ---- */
 
 #define KEY(k) (1u << (k))
 static const struct kind {
@@ -262,8 +259,7 @@ static void set_defaults(const struct hm_synth_job *job, struct hm_injection *in
     }
 }
 
-/* ---- reading
- * ----------------------------------------------------------------------------------------------------------------- */
+/* ---- reading ---- */
 
 static int wrong(const char *text, struct hm_error *err, const char *format, ...) HM_PRINTF(3, 4);
 static int wrong(const char *text, struct hm_error *err, const char *format, ...) {

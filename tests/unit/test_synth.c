@@ -35,8 +35,7 @@ static int remove_folder(void **state) {
     return system(command);
 }
 
-/* ---- schedules
- * ----------------------------------------------------------------------------------------------------------------- */
+/* ---- schedules ---- */
 
 static void schedule_is_the_one_drawn_by_hand(void **state) {
     (void)state;
@@ -122,8 +121,7 @@ static void schedule_is_that_of_recorded_traces(void **state) {
     }
 }
 
-/* ---- consistency
- * --------------------------------------------------------------------------------------------------------------- */
+/* ---- consistency ---- */
 
 static struct hm_trace *synth_and_open(const struct hm_synth_options *o, const char *name) {
     struct hm_error err = {0};
