@@ -62,8 +62,7 @@ static void make_names(struct writer *w) {
             memcpy(w->name[t].value.inlined.inlined, hm_op_types[t].name, n);
         } else {
             memcpy(w->name[t].value.pointer.prefix, hm_op_types[t].name, sizeof w->name[t].value.pointer.prefix);
-            w->name[t].value.pointer.ptr =
-                (char *)(uintptr_t)hm_op_types[t].name; /* read only, whatever the header's type says */
+            memcpy(&w->name[t].value.pointer.ptr, &hm_op_types[t].name, sizeof(char *)); /* it is only read */
         }
     }
 }
@@ -187,7 +186,8 @@ int hm_table_replace(const char *path, hm_table_copy_fn copy, void *context, str
     hm_str_add(&sql, " TO '");
     for (const char *c = temporary; *c; c++) hm_str_add(&sql, *c == '\'' ? "''" : "%c", *c);
     hm_str_add(&sql, "' %s",
-               has_ending(path, ".csv") ? "(FORMAT csv, HEADER true)" : "(FORMAT parquet, COMPRESSION snappy)");
+               has_ending(path, ".csv") ? "(FORMAT csv, HEADER true, USE_TMP_FILE false)"
+                                        : "(FORMAT parquet, COMPRESSION snappy, USE_TMP_FILE false)");
     FILE *probe = NULL; /* the operating system's own words are clearer than the engine's */
     int status = 0;
     if (sql.failed) {
@@ -212,6 +212,8 @@ int hm_table_copy_failed(const char *path, const char *message, struct hm_error 
     if (!message) message = "the writer failed";
     const char *colon = strstr(message, "Error: ");
     if (colon && colon - message < 40) message = colon + 7;
+    const char *reason = strstr(message, "\": "); /* after the temporary name, which nobody knows */
+    if (reason) message = reason + 3;
     return hm_fail(err, HM_ERR_IO, "%s: cannot write: %.*s; is the disk full? nothing was left behind", path,
                    (int)strcspn(message, "\n"), message);
 }
