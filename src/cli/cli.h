@@ -26,6 +26,8 @@ int whatif_main(int argc, char **argv);
 extern const char whatif_help[];
 int synth_main(int argc, char **argv);
 extern const char synth_help[];
+int convert_main(int argc, char **argv);
+extern const char convert_help[];
 
 /* ---- options ----
  * Options may stand anywhere; "--" ends them. Long ones take "--name value" or "--name=value". */

@@ -243,7 +243,7 @@ int hm_metadata_read(const char *path, struct hm_layout *layout, struct hm_error
 int hm_layout_settle(struct hm_layout *layout, const struct hm_layout *seen, const char *path, const char *meta_path,
                      struct hm_error *err);
 
-/* ---- writing op tables ---------------------------------------------------------------------------------------------------- */
+/* ---- writing op tables ---- */
 
 struct hm_table_row {
     int64_t step;
@@ -273,5 +273,9 @@ bool hm_table_format_known(const char *path);
 typedef int (*hm_table_copy_fn)(void *context, const char *to, const char *path, struct hm_error *err);
 int hm_table_replace(const char *path, hm_table_copy_fn copy, void *context, struct hm_error *err);
 int hm_table_copy_failed(const char *path, const char *message, struct hm_error *err);
+/* Runs COPY (the rows of all tables, one after the other)`to`. Every row of a known op type is checked as a reader
+ * would; rows of other types pass. */
+int hm_tables_copy(struct hm_table *const *tables, size_t n, bool float32, const char *to, const char *path,
+                   struct hm_error *err);
 
 #endif
