@@ -3,7 +3,7 @@ export const missing = "–";
 
 export function ratio(x) { return x == null ? missing : x.toFixed(3); }
 export function times(x) { return x == null ? missing : x.toFixed(2) + "×"; }
-export function percent(x, digits = 1) { return x == null ? missing : (100 * x).toFixed(digits) + " %"; }
+export function percent(x, digits = 1) { return x == null ? missing : (100 * x).toFixed(digits).replace(/^-(0\.?0*$)?/, (m, zero) => zero ?? "−") + " %"; }
 export function count(n) { return n == null ? missing : String(Math.round(n)).replace(/\B(?=(\d{3})+$)/g, "\u202f"); }
 
 export function seconds(s) {
@@ -13,6 +13,13 @@ export function seconds(s) {
   if (a >= 1) return s.toFixed(3) + " s";
   if (a >= 1e-3) return (s * 1e3).toFixed(a >= 0.1 ? 1 : 2) + " ms";
   return a === 0 ? "0 s" : (s * 1e6).toFixed(1) + " µs";
+}
+
+// A time on an axis: "0", "2.5 s", "40 ms".
+export function tick(s) {
+  if (s === 0) return "0";
+  const [scale, unit] = Math.abs(s) >= 1 ? [1, "s"] : Math.abs(s) >= 1e-3 ? [1e3, "ms"] : [1e6, "µs"];
+  return `${Number((s * scale).toPrecision(6))} ${unit}`;
 }
 
 export function value(x, unit) {

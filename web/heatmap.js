@@ -8,11 +8,11 @@ const left = 40, top = 22, gap = 5;
 // Cell sizes and bands for a width: cells as wide as fit, at least 4 pixels, then as many bands as it takes.
 export function layout(width, dp, pp, strips) {
   const room = width - left - (strips ? 36 : 4);
-  const cell = Math.max(4, Math.min(72, Math.floor(room / dp)));
+  const cell = Math.max(4, Math.min(104, Math.floor(room / dp)));
   let across = Math.min(dp, Math.max(1, Math.floor(room / cell)));
   if (across < dp) for (const unit of [64, 32, 16, 8]) if (across >= 2 * unit) { across -= across % unit; break; }
   const bands = Math.ceil(dp / across);
-  const height = Math.max(4, Math.min(dp * pp <= 64 ? 34 : 22, Math.floor((bands > 1 ? 560 : 420) / (pp * bands))));
+  const height = Math.max(4, Math.min(pp <= 4 ? 46 : pp <= 10 ? 34 : 22, Math.floor((bands > 1 ? 560 : 420) / (pp * bands))));
   const strip = strips ? Math.max(4, Math.min(14, height)) : 0;
   const band = top + pp * height + (strips ? gap + strip : 0) + 10;
   return { cell, across, bands, height, strip, band, total: bands * band, stripX: left + across * cell + gap };
@@ -115,9 +115,9 @@ export function legend(host) {
     context.fillStyle = css("--muted");
     context.font = context.font.replace(/^\d+px/, "11px");
     context.textBaseline = "top";
-    for (const [s, align] of [[1, "left"], [1.1, "center"], [1.2, "center"], [1.3, "center"], [1.4, "center"], [1.5, "right"]]) {
+    for (const [s, align] of [[1, "left"], [1.1, "center"], [1.2, "center"], [1.3, "center"], [1.4, "center"], [1.5, "center"]]) {
       context.textAlign = align;
-      context.fillText(s === 1.5 ? "≥ 1.5" : s.toFixed(1), ((s - 1) / 0.5) * width, 16);
+      context.fillText(s === 1.5 ? "1.5+" : s.toFixed(1), ((s - 1) / 0.5) * width, 16);
     }
   });
   return view;

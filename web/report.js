@@ -48,7 +48,7 @@ function verdict() {
   const grade = byId("grade");
   grade.textContent = format.times(analysis.slowdown);
   grade.className = straggles ? (analysis.slowdown >= 1.2 ? "bad" : "warn") : "good";
-  byId("headline").textContent = straggles ? "slower than without stragglers" : "the time without stragglers: this job is healthy";
+  byId("headline").textContent = straggles ? "as long as a step would take without stragglers" : "as long as without stragglers: this job is healthy";
   byId("summary").textContent = analysis.verdict?.summary ?? ownSummary();
   const first = analysis.causes?.[0], fix = analysis.fixes?.[0];
   const tiles = [
@@ -93,7 +93,7 @@ function where() {
   analysis.by_worker.forEach((row, stage) => row.forEach((s, d) => { if (s != null) all.push({ stage, dp: d, s }); }));
   all.sort((a, b) => b.s - a.s);
   rankOf = new Map(all.map((w, i) => [w.stage * dp + w.dp, i + 1]));
-  byId("worst").replaceChildren(...all.slice(0, 8).map((w) => el("tr", {}, el("td", {}, el("button", { class: "chip", onclick: () => go.worker(w) }, name(w))), el("td", {}, rankText(w)), el("td", { class: "number" }, format.ratio(w.s)))));
+  byId("worst").replaceChildren(...all.slice(0, 6).map((w) => el("tr", {}, el("td", {}, el("button", { class: "chip", onclick: () => go.worker(w) }, name(w))), el("td", {}, rankText(w)), el("td", { class: "number" }, format.ratio(w.s)))));
   selected();
 }
 let rankOf = new Map();
@@ -115,7 +115,7 @@ function stepValue(k, stage, d) { const lane = laneOf.get(d); return lane == nul
 function when() {
   const numbers = analysis.steps.map((s) => s.step);
   const lines = series(byId("steps"), {
-    steps: numbers, height: 230, unit: format.seconds, axis: (v) => format.seconds(v).replace(/\.?0+ /, " "), label: `Step times: recorded, replayed and ideal, of ${format.plural(job.steps, "step")}`, marked: () => state.step, onPick: (step) => choose({ step }),
+    steps: numbers, height: 230, unit: format.seconds, axis: format.tick, label: `Step times: recorded, replayed and ideal, of ${format.plural(job.steps, "step")}`, marked: () => state.step, onPick: (step) => choose({ step }),
     series: [
       { label: "recorded", color: "--actual", dash: "dotted", width: 1.5, values: analysis.steps.map((s) => s.actual_s) },
       { label: "replayed", color: "--replayed", values: analysis.steps.map((s) => s.replayed_s) },

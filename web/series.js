@@ -1,5 +1,5 @@
 // series.js - lines over steps, drawn by uPlot: zoom by dragging, double click to see all.
-import { css, onTheme } from "./page.js";
+import { css, onTheme, showTip, hideTip } from "./page.js";
 
 const dashes = { solid: [], dashed: [6, 4], dotted: [2, 3] };
 
@@ -27,6 +27,13 @@ export function series(host, o) {
   };
   const axis = (extra) => ({ stroke: css("--muted"), grid: { stroke: css("--line"), width: 1 }, ticks: { show: false }, font: "11px " + getComputedStyle(document.body).fontFamily, ...extra });
 
+  const tell = (u) => {
+    const i = u.cursor.idx;
+    if (i == null || u.cursor.left < 0) { hideTip(); return; }
+    const box = u.over.getBoundingClientRect();
+    showTip(box.left + u.cursor.left, box.top + u.cursor.top, [`step ${o.steps[i]}`, ...o.series.map((s) => `${s.label} ${o.unit(s.values[i])}`)].join("\n"));
+  };
+
   function build() {
     width = Math.floor(host.clientWidth);
     if (!width) return;
@@ -40,10 +47,11 @@ export function series(host, o) {
         axis({ values: (u, splits) => splits.map((v) => o.axis(v)), size: 56 }),
       ],
       series: [
-        { label: "step", value: (u, i) => (i == null ? "" : o.steps[i]) },
-        ...o.series.map((s) => ({ label: s.label, stroke: css(s.color), width: s.width ?? 2, dash: dashes[s.dash ?? "solid"], points: { show: o.steps.length < 80 && !s.dash, size: 5 }, value: (u, v) => (v == null ? "" : o.unit(v)) })),
+        {},
+        ...o.series.map((s) => ({ stroke: css(s.color), width: s.width ?? 2, dash: dashes[s.dash ?? "solid"], points: { show: o.steps.length < 80 && !s.dash, size: 5 }  })),
       ],
-      hooks: { draw: [mark] },
+      hooks: { draw: [mark], setCursor: [tell] },
+      legend: { show: false },
       cursor: { y: false, focus: { prox: 20 } },
     }, [x, ...o.series.map((s) => s.values)], host);
     plot.over.addEventListener("click", () => { const i = plot.cursor.idx; if (i != null) o.onPick?.(i); });

@@ -4,11 +4,11 @@ import { unpack } from "./unpack.js";
 import * as format from "./format.js";
 
 export const groups = [
-  { name: "forward", color: "--forward", is: (t) => t === "forward-compute" },
-  { name: "backward", color: "--backward", is: (t) => t === "backward-compute" },
+  { name: "forward", color: "--forward", ink: "#ffffff", is: (t) => t === "forward-compute" },
+  { name: "backward", color: "--backward", ink: "#16202b", is: (t) => t === "backward-compute" },
   { name: "pipeline communication", color: "--p2p", is: (t) => /-(send|recv)$/.test(t) },
   { name: "collective", color: "--collective", is: (t) => /all-gather|reduce-scatter|all-reduce|clip/.test(t) },
-  { name: "optimizer, other", color: "--other", is: () => true },
+  { name: "optimizer, other", color: "--other", ink: "#ffffff", is: () => true },
 ];
 
 async function decode(t) {
@@ -49,7 +49,7 @@ export async function timeline(host, t, stages, go) {
     for (const i of list) {
       const compute = isCompute(i), w = bar(colors[groupOf[ops.type[i]]], r.move[i], r.end[i], compute);
       if (compute && w > 20 && upper >= 12 && ops.microbatch[i] >= 0) {
-        context.fillStyle = "#fff";
+        context.fillStyle = groups[groupOf[ops.type[i]]].ink;
         context.fillText(ops.microbatch[i], Math.max(left, X(r.move[i])) + w / 2, y + upper / 2);
       }
     }
@@ -96,7 +96,7 @@ export async function timeline(host, t, stages, go) {
       context.fillStyle = line;
       context.fillRect(x, title, 0.5, height - axis - title);
       context.fillStyle = muted;
-      context.fillText(format.seconds(Number(v.toPrecision(10))).replace(/\.?0+ /, " "), Math.min(width - 24, x), height - axis + 14);
+      context.fillText(format.tick(Number(v.toPrecision(10))), Math.min(width - 24, x), height - axis + 14);
     }
   });
 
