@@ -20,6 +20,7 @@ function(hm_add_page name)
   target_sources(hm_objects PRIVATE ${header})
 endfunction()
 
-set(HM_PAGE_SHARED style.css page.js format.js colors.js)
-hm_add_page(report ${HM_PAGE_SHARED} report.css unpack.js heatmap.js series.js bars.js causes.js timeline.js report.js
+set(HM_PAGE_SHARED style.css page.js format.js plot.js)
+hm_add_page(report ${HM_PAGE_SHARED} report.css colors.js unpack.js heatmap.js series.js bars.js causes.js timeline.js report.js
             uplot/dist/uPlot.iife.min.js uplot/dist/uPlot.min.css uplot/LICENSE)
+hm_add_page(fleet ${HM_PAGE_SHARED} bars.js fleet.css fleet.js)

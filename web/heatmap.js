@@ -10,9 +10,9 @@ export function layout(width, dp, pp, strips) {
   const room = width - left - (strips ? 36 : 4);
   const cell = Math.max(4, Math.min(104, Math.floor(room / dp)));
   let across = Math.min(dp, Math.max(1, Math.floor(room / cell)));
-  if (across < dp) for (const unit of [64, 32, 16, 8]) if (across >= 2 * unit) { across -= across % unit; break; }
+  if (across < dp && across > 8) across -= across % 8;
   const bands = Math.ceil(dp / across);
-  const height = Math.max(4, Math.min(pp <= 4 ? 46 : pp <= 10 ? 34 : 22, Math.floor((bands > 1 ? 560 : 420) / (pp * bands))));
+  const height = Math.max(4, Math.floor(Math.min(pp <= 10 && dp <= 256 ? Math.max(34, Math.min(84, 250 / pp)) : 22, Math.floor((bands > 1 ? 560 : 420) / (pp * bands)))));
   const strip = strips ? Math.max(4, Math.min(14, height)) : 0;
   const band = top + pp * height + (strips ? gap + strip : 0) + 10;
   return { cell, across, bands, height, strip, band, total: bands * band, stripX: left + across * cell + gap };

@@ -25,7 +25,7 @@ export async function timeline(host, t, stages, go) {
   const { ops, groupOf, replicas, n } = await decode(t), tick = t.tick_s;
   const full = replicas.reduce((m, r) => r.end.reduce((a, b) => Math.max(a, b), m), 1);
   const view = { from: 0, to: full };
-  const row = stages <= 4 ? 30 : stages <= 8 ? 24 : stages <= 16 ? 16 : Math.max(6, Math.floor(300 / stages)), left = 46, title = 24, axis = 26;
+  const row = stages <= 4 ? 30 : stages <= 8 ? 24 : stages <= 16 ? 16 : Math.max(6, Math.floor(300 / stages)), left = stages > 10 ? 56 : 48, title = 24, axis = 26;
   const panel = title + stages * row + 8, height = replicas.length * panel + axis;
   const rows = replicas.map(() => Array.from({ length: stages }, () => []));
   // Waiting lies under, transfers and compute over it: draw long ones first.
