@@ -21,7 +21,7 @@ export function fit(x, y) {
 // kind: "fit" (dots and a straight line), "spikes" (stems from the bottom), "line" or "dots".
 // texts: how to write the ticks, {x(v), y(v)}.
 export function plot(e, kind, texts = {}) {
-  const W = 420, H = 230, m = { left: 56, right: 12, top: 12, bottom: 40 }, pairs = e.x.map((x, i) => [x, e.y[i]]).filter(([x, y]) => x != null && y != null);
+  const W = 340, H = 200, m = { left: 52, right: 8, top: 10, bottom: 40 }, pairs = e.x.map((x, i) => [x, e.y[i]]).filter(([x, y]) => x != null && y != null);
   if (!pairs.length) return null;
   const xs = pairs.map((p) => p[0]), ys = pairs.map((p) => p[1]), min = (a) => a.reduce((p, q) => Math.min(p, q)), max = (a) => a.reduce((p, q) => Math.max(p, q));
   let [x0, x1, y0, y1] = [min(xs), max(xs), min(ys), max(ys)];
@@ -44,7 +44,7 @@ export function plot(e, kind, texts = {}) {
   if (line) {
     const a = min(xs), b = max(xs);
     parts.push(svg("line", { x1: X(a), x2: X(b), y1: Y(line.at + line.slope * a), y2: Y(line.at + line.slope * b), class: "fit" }));
-    told = `${short(line.at)} + ${short(line.slope)} · x, r = ${line.r.toFixed(3)}, ${format.plural(pairs.length, "point")}`;
+    told = `${short(line.at)} ${line.slope < 0 ? "−" : "+"} ${short(Math.abs(line.slope))} · x, r = ${line.r.toFixed(3)}, ${format.plural(pairs.length, "point")}`;
   }
-  return el("figure", { class: "evidence" }, el("div", { class: "figure-title" }, e.name), svg("svg", { viewBox: `0 0 ${W} ${H}`, role: "img", "aria-label": `${e.name}. ${told}` }, ...parts), line ? el("figcaption", {}, "fit " + told) : null);
+  return el("figure", { class: "evidence" }, el("div", { class: "figure-title" }, e.name), svg("svg", { viewBox: `0 0 ${W} ${H}`, role: "img", "aria-label": `${e.name}. ${told}` }, ...parts), line ? el("figcaption", {}, "fit: " + told) : null);
 }

@@ -61,6 +61,7 @@ function verdict() {
   ];
   if (first) tiles.push(["First cause", format.title(first.cause), `wins back ${format.percent(first.recovers)}`, "cause"]);
   if (fix) tiles.push(["Best fix", format.title(fix.fix), `${format.times(fix.speedup)} faster`, "fix"]);
+  byId("tiles").style.setProperty("--columns", tiles.length > 6 ? 4 : tiles.length);
   byId("tiles").replaceChildren(...tiles.map(([label, text, small, key]) => el("div", {}, el("dt", {}, label), el("dd", { "data-figure": key }, text, el("small", {}, small)))));
   const doubts = [];
   if (Math.abs(analysis.discrepancy) > distrust) doubts.push(`The replay misses the recorded time by ${format.percent(analysis.discrepancy)}: take what follows with caution.`);

@@ -75,5 +75,7 @@ hm_rgb hm_heat_color(double slowdown) {
 }
 
 hm_rgb hm_heat_ink(double slowdown) {
-    return isnan(slowdown) || heat(slowdown).l > 0.66 ? 0x16202b : 0xffffff;
+    hm_rgb c = hm_heat_color(slowdown);
+    double luminance = 0.2126 * linear(c, 16) + 0.7152 * linear(c, 8) + 0.0722 * linear(c, 0);
+    return luminance > 0.2 ? 0x16202b : 0xffffff; /* where the contrast of both is the same, by WCAG's measure */
 }
