@@ -22,6 +22,8 @@ const struct command *command_named(const char *name); /* NULL: none */
 
 int analyze_main(int argc, char **argv);
 extern const char analyze_help[];
+int fleet_main(int argc, char **argv);
+extern const char fleet_help[];
 int whatif_main(int argc, char **argv);
 extern const char whatif_help[];
 int synth_main(int argc, char **argv);

@@ -8,5 +8,6 @@ const struct command commands[] = {
     {"whatif", whatif_main, "one replay of your own: what if these ops took that long", whatif_help},
     {"synth", synth_main, "make a trace of a given layout and schedule, with stragglers where you say", synth_help},
     {"convert", convert_main, "any readable trace to the op table or to a timeline", convert_help},
+    {"fleet", fleet_main, "many jobs at once: how many straggle, waste, causes", fleet_help},
     {NULL, NULL, NULL, NULL},
 };

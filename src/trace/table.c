@@ -36,7 +36,7 @@ struct hm_table {
 
     /* While reading: */
     struct hm_recording *recording;
-    struct hm_dense *dense; /* read straight into it; NULL: into the row store */
+    struct hm_dense *dense;                    /* read straight into it; NULL: into the row store */
     bool side_only, count_dropped, check_only; /* check_only: look at the rows, keep nothing */
     size_t row_limit;
     _Atomic bool stop, over_limit;
