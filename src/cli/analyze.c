@@ -2,16 +2,32 @@
 #include "cli.h"
 #include "hindmost/hindmost.h"
 #include "hindmost/report.h"
+#include "hindmost/timeline.h"
 
 #include <string.h>
 
-enum { O_META = 1, O_STEPS, O_JSON, O_ATTRIBUTION, O_PER_STEP, O_CHECK, O_MEMORY, O_THREADS, O_HTML, O_HEATMAP };
+enum {
+    O_META = 1,
+    O_STEPS,
+    O_JSON,
+    O_ATTRIBUTION,
+    O_PER_STEP,
+    O_CHECK,
+    O_MEMORY,
+    O_THREADS,
+    O_HTML,
+    O_HEATMAP,
+    O_TIMELINE,
+    O_IDEAL_TIMELINE
+};
 
 static const struct option_spec specs[] = {{"meta", 'm', true, O_META},
                                            {"steps", 0, true, O_STEPS},
                                            {"json", 0, true, O_JSON},
                                            {"html", 0, true, O_HTML},
                                            {"heatmap", 0, true, O_HEATMAP},
+                                           {"timeline", 0, true, O_TIMELINE},
+                                           {"ideal-timeline", 0, true, O_IDEAL_TIMELINE},
                                            {"attribution", 0, true, O_ATTRIBUTION},
                                            {"per-step", 0, false, O_PER_STEP},
                                            {"check", 0, false, O_CHECK},
@@ -29,6 +45,8 @@ const char analyze_help[] =
     "      --json FILE           the result as JSON; - is standard output, without the report\n"
     "      --html FILE           one self-contained page: heatmaps, causes, fixes, the slowest step\n"
     "      --heatmap FILE        a picture of the workers' slowdowns, .svg or .png\n"
+    "      --timeline FILE       the recording as Chrome JSON for Perfetto (.json or .json.gz)\n"
+    "      --ideal-timeline FILE the same with every op ideal\n"
     "      --attribution MODE    exact (default), or paper: a worker is the smaller of its stage and DP rank\n"
     "      --per-step            attributions of every step in the JSON\n"
     "      --check               exit status 1 at S >= 1.1, 2 at S >= 1.2\n"
@@ -37,7 +55,7 @@ const char analyze_help[] =
     "      --color WHEN          always, never or auto\n";
 
 struct request {
-    const char *trace, *json, *html, *heatmap;
+    const char *trace, *json, *html, *heatmap, *timeline, *ideal_timeline;
     struct hm_trace_options open;
     struct hm_analysis_options analysis;
     bool per_step, check; /* per_step: in the JSON; the page always shows the steps */
@@ -67,6 +85,12 @@ static int parse(struct request *q, int argc, char **argv) {
             break;
         case O_HEATMAP:
             q->heatmap = o.value;
+            break;
+        case O_TIMELINE:
+            q->timeline = o.value;
+            break;
+        case O_IDEAL_TIMELINE:
+            q->ideal_timeline = o.value;
             break;
         case O_PER_STEP:
             q->per_step = true;
@@ -122,6 +146,8 @@ static int report(const struct request *q, const struct hm_trace *trace, const s
     if (q->json && write_json(q->per_step ? a : &whole, d, q->json, &err) != 0) return complain(&err);
     if (q->html && hm_report_html(trace, a, d, q->html, &err) != 0) return complain(&err);
     if (q->heatmap && hm_heatmap_write(a, q->heatmap, &err) != 0) return complain(&err);
+    if (q->timeline && hm_timeline_write(trace, false, q->timeline, &err) != 0) return complain(&err);
+    if (q->ideal_timeline && hm_timeline_write(trace, true, q->ideal_timeline, &err) != 0) return complain(&err);
     if (!(q->json && strcmp(q->json, "-") == 0)) {
         int status = print_report(a, d);
         if (status != EXIT_DONE) return status;

@@ -183,6 +183,7 @@ int hm_table_replace(const char *path, hm_table_copy_fn copy, void *context, str
     struct hm_str sql = {0};
     char *temporary = hm_sprintf("%s.tmp.%ld.%u", path, (long)getpid(), atomic_fetch_add(&serial, 1));
     if (!temporary) return hm_fail_memory(err);
+    hm_temporary_add(temporary);
     hm_str_add(&sql, " TO '");
     for (const char *c = temporary; *c; c++) hm_str_add(&sql, *c == '\'' ? "''" : "%c", *c);
     hm_str_add(&sql, "' %s",
@@ -202,6 +203,7 @@ int hm_table_replace(const char *path, hm_table_copy_fn copy, void *context, str
             status = hm_fail(err, HM_ERR_IO, "%s: cannot write: %s; nothing was left behind", path,
                              strerror(errno ? errno : EIO));
         if (status != 0) unlink(temporary);
+        hm_temporary_remove(temporary);
     }
     hm_str_free(&sql);
     hm_free(temporary);
