@@ -790,7 +790,11 @@ int hm_tables_copy(struct hm_table *const *tables, size_t n, bool float32, const
     duckdb_connection con = tables[0]->con;
     duckdb_result result;
     struct hm_str sql = {0};
-    bool good = duckdb_query(con, "SET preserve_insertion_order = true", NULL) == DuckDBSuccess;
+    char settings[100];
+    /* Rows in their order: row groups that are ready too early wait in memory, of which there shall be little. */
+    (void)snprintf(settings, sizeof settings, "SET preserve_insertion_order = true; SET memory_limit = '%dMB'",
+                   1024 + 64 * hm_thread_count(0, SIZE_MAX));
+    bool good = duckdb_query(con, settings, NULL) == DuckDBSuccess;
     hm_str_add(&sql, "COPY (");
     for (size_t i = 0; i < n; i++) {
         struct hm_table *t = tables[i];
