@@ -12,6 +12,9 @@ static const double spike_floor_s =
     0.02; /* ... by at least so much: a collection takes hundreds of ms (OSDI 2025) ... */
 static const double backward_follows = 0.4; /* ... whose backward shows less than this part of the excess */
 
+static const double slow_ratio = 1.03; /* a worker 3 % over its peers (the artefact explains nothing below 1.03) ... */
+static const double slow_score = 6;    /* ... and by so many robust deviations of them */
+
 enum { SAMPLES = 1 << 15 }; /* values a class's median is taken from */
 
 void hm_effects_free(struct hm_effects *e) {
@@ -133,7 +136,7 @@ static void find_ratios(void *context, size_t index, int thread) {
             }
             size_t where = (stage * e->lanes + lane) * e->steps + block * HM_WIDTH + k;
             e->ratio[where] = n ? (float)hm_median(values, n) : 1;
-            e->low[where] = n ? (float)hm_select(values, n, n / 4) : 1;
+            e->low[where] = n ? (float)hm_select(values, n, n / 8) : 1;
         }
     hm_free(values);
     hm_grid_release(g, block, lane, 1);
@@ -158,6 +161,8 @@ static double others_ratio(const struct hm_effects *e, size_t stage, size_t lane
 }
 
 double hm_worker_factor(const struct hm_effects *e, size_t stage, size_t lane, size_t step) {
+    /* Without other stages to compare with, one step's median may be its sequences': the lower quartiles' effect is the worker's own. */
+    if (e->stages == 1 && e->floor[lane] > slow_ratio) return e->floor[lane];
     double x = ratio(e, stage, lane, step) / others_ratio(e, stage, lane, step) / e->center[stage];
     return x > 1 ? x : 1;
 }
@@ -190,9 +195,11 @@ static double find_center(const struct hm_effects *e, size_t s, double *worker, 
     for (size_t l = 0; l < e->lanes; l++) {
         for (size_t i = 0; i < e->steps; i++)
             values[i] = of[(s * e->lanes + l) * e->steps + i] / others(e, of, s, l, i);
-        *deviation = fmin(*deviation, hm_stddev(values, e->steps) / sqrt((double)e->steps));
+        /* a robust deviation: sequence lengths have a long tail */
+        double low = hm_quantile(values, e->steps, 0.25), high = hm_quantile(values, e->steps, 0.5);
+        *deviation = fmin(*deviation, 1.4826 * (high - low) / sqrt((double)e->steps));
     }
-    *deviation = fmax(2 * *deviation, 0.005);
+    *deviation = fmax(1.5 * *deviation, 0.004);
     return center;
 }
 
@@ -212,7 +219,7 @@ static int split_workers(struct hm_effects *e) {
             e->worker[s * e->lanes + lane] = hm_mean(values, e->steps);
             for (size_t i = 0; i < e->steps; i++)
                 values[i] = e->low[(s * e->lanes + lane) * e->steps + i] / others(e, e->low, s, lane, i);
-            e->floor[s * e->lanes + lane] = hm_median(values, e->steps);
+            e->floor[s * e->lanes + lane] = hm_select(values, e->steps, e->steps / 4);
         }
     }
     for (size_t s = 0; s < e->stages; s++) {
@@ -379,9 +386,6 @@ static int run_pass(struct hm_effects *e, bool second) {
 }
 
 /* ---- flags ---- */
-
-static const double slow_ratio = 1.03; /* a worker 3 % over its peers (the artefact explains nothing below 1.03) ... */
-static const double slow_score = 6;    /* ... and by so many robust deviations of them */
 
 /* Workers whose effect stands out among all: a stage with a culprit has a wide deviation itself, so the usual stage's counts as well. */
 static void flag_by(struct hm_effects *e, const double *worker, const double *stage_noise) {

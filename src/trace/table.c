@@ -726,8 +726,9 @@ int hm_table_list_steps(struct hm_table *t, struct hm_step_rows **steps, size_t 
     duckdb_destroy_result(&result);
     if (!*steps) return hm_fail_memory(err);
     if (*dp > HM_MAX_DP)
-        return hm_fail(err, HM_ERR_INPUT, "%s: dp_rank %" PRId64 " is outside the layout (0 to %d); repair the file",
-                       t->path, *dp - 1, HM_MAX_DP - 1);
+        return hm_fail(err, HM_ERR_INPUT,
+                       "%s: dp_rank %" PRId64 ": dp_rank is outside the layout (0 to %d); repair the file", t->path,
+                       *dp - 1, HM_MAX_DP - 1);
     if (*n > HM_STEP_TABLE / 2)
         return hm_fail(err, HM_ERR_INPUT, "%s: has more than %d different steps; analyse a part of it", t->path,
                        HM_STEP_TABLE / 2);
