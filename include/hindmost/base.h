@@ -76,6 +76,10 @@ HM_API int hm_out_commit(struct hm_out *out, struct hm_error *err);
 /* Closes and removes what was written so far. Frees `out`. NULL is allowed. */
 HM_API void hm_out_abort(struct hm_out *out);
 
+/* Removes the temporary files of all outputs under way. For a program's handler of SIGINT and SIGTERM, before it dies:
+ * async-signal-safe; the outputs are of no use afterwards. */
+HM_API void hm_out_abandon_all(void);
+
 #ifdef __cplusplus
 }
 #endif

@@ -44,6 +44,10 @@ static inline bool hm_mul(size_t a, size_t b, size_t *product) {
 /* Makes room for one more element in a growing array: doubles *capacity from 16. Returns the (moved) array or NULL. */
 void *hm_grow(void *array, size_t count, size_t *capacity, size_t size);
 
+/* Names of temporary files, so that hm_out_abandon_all finds them. The name must stay valid until it is removed again. */
+void hm_temporary_add(const char *name);
+void hm_temporary_remove(const char *name);
+
 /* ---- strings ---- */
 struct hm_str {
     char *text; /* NUL-terminated; NULL while empty */

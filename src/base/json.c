@@ -17,7 +17,8 @@ static void quote(struct hm_out *out, const char *text) {
             hm_out_write(out, "\\n", 2);
         else if (b == '\t')
             hm_out_write(out, "\\t", 2);
-        else if (b < 0x20)
+        else if (b < 0x20 ||
+                 (b == '<' && (c[1] == '/' || c[1] == '!'))) /* "</script" and "<!--" must not end a page's script */
             hm_out_printf(out, "\\u%04x", b);
         else
             hm_out_write(out, c, 1);

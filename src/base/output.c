@@ -21,7 +21,36 @@ struct hm_out {
     int failed;             /* errno of the first failure */
 };
 
+/* ---- temporary files under way ---- */
+
+enum { MOST_TEMPORARIES = 64 }; /* further ones are merely not cleaned up after a signal */
+static const char *_Atomic temporaries[MOST_TEMPORARIES];
+
+void hm_temporary_add(const char *name) {
+    for (int k = 0; k < MOST_TEMPORARIES; k++) {
+        const char *none = NULL;
+        if (atomic_compare_exchange_strong(&temporaries[k], &none, name)) return;
+    }
+}
+
+void hm_temporary_remove(const char *name) {
+    for (int k = 0; k < MOST_TEMPORARIES; k++) {
+        const char *expected = name;
+        if (atomic_compare_exchange_strong(&temporaries[k], &expected, NULL)) return;
+    }
+}
+
+void hm_out_abandon_all(void) {
+    for (int k = 0; k < MOST_TEMPORARIES; k++) {
+        const char *name = atomic_exchange(&temporaries[k], NULL);
+        if (name) unlink(name);
+    }
+}
+
+/* ---- outputs ---- */
+
 static void release(struct hm_out *out) {
+    if (out->temporary) hm_temporary_remove(out->temporary);
     hm_free(out->path);
     hm_free(out->temporary);
     hm_free(out);
@@ -50,6 +79,7 @@ struct hm_out *hm_out_open(const char *path, struct hm_error *err) {
             return NULL;
         }
         out->temporary = hm_sprintf("%s.tmp.%ld.%u", path, (long)getpid(), atomic_fetch_add(&serial, 1));
+        if (out->temporary) hm_temporary_add(out->temporary);
         if (!out->temporary) {
             release(out);
             hm_fail_memory(err);

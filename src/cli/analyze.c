@@ -1,14 +1,33 @@
 /* analyze.c - `hindmost analyze`: what-if analysis of one job. */
 #include "cli.h"
 #include "hindmost/hindmost.h"
+#include "hindmost/report.h"
+#include "hindmost/timeline.h"
 
 #include <string.h>
 
-enum { O_META = 1, O_STEPS, O_JSON, O_ATTRIBUTION, O_PER_STEP, O_CHECK, O_MEMORY, O_THREADS };
+enum {
+    O_META = 1,
+    O_STEPS,
+    O_JSON,
+    O_ATTRIBUTION,
+    O_PER_STEP,
+    O_CHECK,
+    O_MEMORY,
+    O_THREADS,
+    O_HTML,
+    O_HEATMAP,
+    O_TIMELINE,
+    O_IDEAL_TIMELINE
+};
 
 static const struct option_spec specs[] = {{"meta", 'm', true, O_META},
                                            {"steps", 0, true, O_STEPS},
                                            {"json", 0, true, O_JSON},
+                                           {"html", 0, true, O_HTML},
+                                           {"heatmap", 0, true, O_HEATMAP},
+                                           {"timeline", 0, true, O_TIMELINE},
+                                           {"ideal-timeline", 0, true, O_IDEAL_TIMELINE},
                                            {"attribution", 0, true, O_ATTRIBUTION},
                                            {"per-step", 0, false, O_PER_STEP},
                                            {"check", 0, false, O_CHECK},
@@ -24,6 +43,10 @@ const char analyze_help[] =
     "  -m, --meta FILE.yaml      layout of the job (default: inferred from the trace)\n"
     "      --steps 12,20-23      only these steps\n"
     "      --json FILE           the result as JSON; - is standard output, without the report\n"
+    "      --html FILE           one self-contained page: heatmaps, causes, fixes, the slowest step\n"
+    "      --heatmap FILE        a picture of the workers' slowdowns, .svg or .png\n"
+    "      --timeline FILE       the recording as Chrome JSON for Perfetto (.json or .json.gz)\n"
+    "      --ideal-timeline FILE the same with every op ideal\n"
     "      --attribution MODE    exact (default), or paper: a worker is the smaller of its stage and DP rank\n"
     "      --per-step            attributions of every step in the JSON\n"
     "      --check               exit status 1 at S >= 1.1, 2 at S >= 1.2\n"
@@ -32,10 +55,10 @@ const char analyze_help[] =
     "      --color WHEN          always, never or auto\n";
 
 struct request {
-    const char *trace, *json;
+    const char *trace, *json, *html, *heatmap, *timeline, *ideal_timeline;
     struct hm_trace_options open;
     struct hm_analysis_options analysis;
-    bool check;
+    bool per_step, check; /* per_step: in the JSON; the page always shows the steps */
 };
 
 static int parse(struct request *q, int argc, char **argv) {
@@ -57,8 +80,20 @@ static int parse(struct request *q, int argc, char **argv) {
         case O_JSON:
             q->json = o.value;
             break;
+        case O_HTML:
+            q->html = o.value;
+            break;
+        case O_HEATMAP:
+            q->heatmap = o.value;
+            break;
+        case O_TIMELINE:
+            q->timeline = o.value;
+            break;
+        case O_IDEAL_TIMELINE:
+            q->ideal_timeline = o.value;
+            break;
         case O_PER_STEP:
-            q->analysis.per_step = true;
+            q->per_step = true;
             break;
         case O_CHECK:
             q->check = true;
@@ -81,6 +116,7 @@ static int parse(struct request *q, int argc, char **argv) {
     }
     if (o.inputs != 1) return complain_text("analyze takes one trace, not %d; see 'hindmost help analyze'", o.inputs);
     q->trace = argv[1];
+    q->analysis.per_step = q->per_step || q->html;
     return EXIT_DONE;
 }
 
@@ -102,9 +138,16 @@ static int print_report(const struct hm_analysis *a, const struct hm_diagnosis *
     return status;
 }
 
-static int report(const struct request *q, const struct hm_analysis *a, const struct hm_diagnosis *d) {
+static int report(const struct request *q, const struct hm_trace *trace, const struct hm_analysis *a,
+                  const struct hm_diagnosis *d) {
     struct hm_error err = {0};
-    if (q->json && write_json(a, d, q->json, &err) != 0) return complain(&err);
+    struct hm_analysis whole = *a; /* without the steps' attributions */
+    whole.step_by_op_type = whole.step_by_stage = whole.step_by_dp_rank = whole.step_by_worker = NULL;
+    if (q->json && write_json(q->per_step ? a : &whole, d, q->json, &err) != 0) return complain(&err);
+    if (q->html && hm_report_html(trace, a, d, q->html, &err) != 0) return complain(&err);
+    if (q->heatmap && hm_heatmap_write(a, q->heatmap, &err) != 0) return complain(&err);
+    if (q->timeline && hm_timeline_write(trace, false, q->timeline, &err) != 0) return complain(&err);
+    if (q->ideal_timeline && hm_timeline_write(trace, true, q->ideal_timeline, &err) != 0) return complain(&err);
     if (!(q->json && strcmp(q->json, "-") == 0)) {
         int status = print_report(a, d);
         if (status != EXIT_DONE) return status;
@@ -120,7 +163,7 @@ int analyze_main(int argc, char **argv) {
     struct hm_error err = {0};
     struct hm_trace *trace = hm_trace_open(q.trace, &q.open, &err);
     struct hm_analysis *a = trace ? hm_analyze(trace, &q.analysis, &err) : NULL;
-    status = a ? report(&q, a, NULL) : complain(&err);
+    status = a ? report(&q, trace, a, NULL) : complain(&err);
     hm_analysis_free(a);
     hm_trace_free(trace);
     return status;

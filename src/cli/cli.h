@@ -22,10 +22,14 @@ const struct command *command_named(const char *name); /* NULL: none */
 
 int analyze_main(int argc, char **argv);
 extern const char analyze_help[];
+int fleet_main(int argc, char **argv);
+extern const char fleet_help[];
 int whatif_main(int argc, char **argv);
 extern const char whatif_help[];
 int synth_main(int argc, char **argv);
 extern const char synth_help[];
+int convert_main(int argc, char **argv);
+extern const char convert_help[];
 
 /* ---- options ----
  * Options may stand anywhere; "--" ends them. Long ones take "--name value" or "--name=value". */

@@ -7,5 +7,7 @@ const struct command commands[] = {
     {"analyze", analyze_main, "what-if analysis of one job: who is slow, and what it costs", analyze_help},
     {"whatif", whatif_main, "one replay of your own: what if these ops took that long", whatif_help},
     {"synth", synth_main, "make a trace of a given layout and schedule, with stragglers where you say", synth_help},
+    {"convert", convert_main, "any readable trace to the op table or to a timeline", convert_help},
+    {"fleet", fleet_main, "many jobs at once: how many straggle, waste, causes", fleet_help},
     {NULL, NULL, NULL, NULL},
 };

@@ -39,8 +39,20 @@ static int help(int argc, char **argv) {
     return EXIT_DONE;
 }
 
+/* Ctrl-C: nothing half-written stays, and the shell sees that a signal ended us. */
+static void die(int signal_number) {
+    hm_out_abandon_all();
+    signal(signal_number, SIG_DFL);
+    raise(signal_number);
+}
+
 int main(int argc, char **argv) {
     signal(SIGPIPE, SIG_DFL);
+    static const int deadly[] = {SIGINT, SIGTERM, SIGHUP};
+    for (size_t k = 0; k < sizeof deadly / sizeof deadly[0]; k++) {
+        struct sigaction action = {.sa_handler = die};
+        sigaction(deadly[k], &action, NULL);
+    }
     if (argc < 2) {
         print_overview(stderr);
         return EXIT_UNUSABLE;

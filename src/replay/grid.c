@@ -10,68 +10,95 @@
 static const double clocks_apart_s =
     0.01; /* a transfer of -10 ms or less is a clock error (artefact, get_transfer_time) */
 
-/* Where an op of (stage, type, seq) goes: table[first[stage][type] + seq]. */
-struct slot_table {
-    uint32_t *first; /* [stage * HM_OP_TYPES + type] */
-    uint32_t *slot;
-};
-
-static int make_table(struct slot_table *t, const struct hm_model *m) {
-    uint32_t *most = hm_alloc(m->stages * HM_OP_TYPES, sizeof *most); /* highest seq + 1 */
-    t->first = hm_alloc(m->stages * HM_OP_TYPES + 1, sizeof *t->first);
-    size_t total = 0;
-    if (most && t->first) {
+/* The places of the ops: see struct hm_dense. */
+static int make_table(struct hm_dense *d, const struct hm_model *m) {
+    size_t rows = m->stages * HM_OP_TYPES, total = 0;
+    uint32_t *most = hm_alloc(rows, sizeof *most); /* highest seq + 1 */
+    uint32_t *first = hm_alloc(rows + 1, sizeof *first), *slot = NULL;
+    d->first = first;
+    if (most && first) {
         for (size_t i = 0; i < m->n_slots; i++) {
             uint32_t *n = &most[m->slot[i].stage * HM_OP_TYPES + m->slot[i].type];
             if (m->slot[i].seq + 1 > *n) *n = m->slot[i].seq + 1;
         }
-        for (size_t k = 0; k < m->stages * HM_OP_TYPES; k++) {
-            t->first[k] = (uint32_t)total;
+        for (size_t k = 0; k < rows; k++) {
+            first[k] = (uint32_t)total;
             total += most[k];
         }
-        t->slot = hm_alloc(total, sizeof *t->slot);
-        for (size_t i = 0; t->slot && i < m->n_slots; i++)
-            t->slot[t->first[m->slot[i].stage * HM_OP_TYPES + m->slot[i].type] + m->slot[i].seq] = (uint32_t)i;
+        first[rows] = (uint32_t)total;
+        d->slot = slot = hm_alloc(total, sizeof *slot);
+        if (slot) memset(slot, 0xff, total * sizeof *slot);
+        for (size_t i = 0; slot && i < m->n_slots; i++)
+            slot[first[m->slot[i].stage * HM_OP_TYPES + m->slot[i].type] + m->slot[i].seq] = (uint32_t)i;
     }
     hm_free(most);
-    return t->slot ? 0 : -1;
+    return slot ? 0 : -1;
 }
 
 struct fill {
     struct hm_grid *g;
     const struct hm_recording *r;
     const struct hm_model *m;
-    struct slot_table table;
+    struct hm_dense dense;
+    double **copy; /* [thread][step in block][slot] */
     atomic_size_t zeroed;
 };
+
+void hm_grid_release(const struct hm_grid *g, size_t block, size_t lane, size_t lanes) {
+    if (!g->spilled) return;
+    size_t bytes = lanes * g->slots * HM_WIDTH * sizeof(double);
+    hm_map_release(hm_grid_lane(g, g->duration, block, lane), bytes);
+    if (g->start) hm_map_release(hm_grid_lane(g, g->start, block, lane), bytes);
+}
 
 static void place_rows(void *context, size_t index, int thread) {
     (void)thread;
     struct fill *f = context;
     const struct hm_recording *r = f->r;
-    struct hm_grid *g = f->g;
     struct hm_piece piece = hm_rows_piece(&r->rows, index);
     for (size_t i = 0; i < piece.n; i++) {
         uint64_t key = piece.row[i].key;
         if (key == HM_KEY_DEAD) continue;
         uint32_t step = r->step_index[hm_key_step(key)], lane = r->lane_index[hm_key_dp(key)];
         if (step == UINT32_MAX || lane == UINT32_MAX) continue;
-        uint32_t slot =
-            f->table.slot[f->table.first[hm_key_stage(key) * HM_OP_TYPES + hm_key_type(key)] + hm_key_seq(key)];
-        size_t at = (((size_t)step / HM_WIDTH * g->lanes + lane) * g->slots + slot) * HM_WIDTH + step % HM_WIDTH;
-        g->start[at] = piece.row[i].start_s - r->step_start_s[step];
-        g->duration[at] = piece.row[i].duration_s;
+        size_t at = hm_dense_at(&f->dense, key, step, lane);
+        if (at == SIZE_MAX) continue; /* cannot happen: settled cells hold the reference's ops */
+        f->dense.start[at] = piece.row[i].start_s;
+        f->dense.duration[at] = piece.row[i].duration_s;
     }
 }
 
-/* The recorded step time: the grid starts at 0, so it is the latest end. */
+/* From [step in block][slot], as rows come, to [slot][step in block], as replays want it; one lane of one block. */
+static void turn_around(double *lane, double *copy, size_t slots) {
+    memcpy(copy, lane, slots * HM_WIDTH * sizeof *lane);
+    for (size_t i = 0; i < slots; i++)
+        for (size_t k = 0; k < HM_WIDTH; k++) lane[i * HM_WIDTH + k] = copy[k * slots + i];
+}
+
+static void turn_lane(void *context, size_t index, int thread) {
+    struct fill *f = context;
+    const struct hm_grid *g = f->g;
+    size_t block = index / g->lanes, lane = index % g->lanes;
+    turn_around(hm_grid_lane(g, g->start, block, lane), f->copy[thread], g->slots);
+    turn_around(hm_grid_lane(g, g->duration, block, lane), f->copy[thread], g->slots);
+    hm_grid_release(g, block, lane, 1);
+}
+
+/* Starts count from the step's earliest start from here on. The recorded step time is the latest end then. */
 static void measure_steps(struct hm_grid *g, size_t block) {
-    double latest[HM_WIDTH] = {0};
-    const double *start = hm_grid_lane(g, g->start, block, 0), *duration = hm_grid_lane(g, g->duration, block, 0);
-    for (size_t i = 0; i < g->lanes * g->slots * HM_WIDTH; i++) {
-        double end = start[i] + duration[i];
-        if (end > latest[i % HM_WIDTH]) latest[i % HM_WIDTH] = end;
-    }
+    double latest[HM_WIDTH] = {0}, earliest[HM_WIDTH];
+    double *start = hm_grid_lane(g, g->start, block, 0);
+    const double *duration = hm_grid_lane(g, g->duration, block, 0);
+    const size_t n = g->lanes * g->slots * HM_WIDTH;
+    for (size_t k = 0; k < HM_WIDTH; k++) earliest[k] = INFINITY;
+    for (size_t i = 0; i < n; i += HM_WIDTH)
+        for (size_t k = 0; k < HM_WIDTH; k++) earliest[k] = start[i + k] < earliest[k] ? start[i + k] : earliest[k];
+    for (size_t i = 0; i < n; i += HM_WIDTH)
+        for (size_t k = 0; k < HM_WIDTH; k++) {
+            start[i + k] -= earliest[k];
+            double end = start[i + k] + duration[i + k];
+            latest[k] = end > latest[k] ? end : latest[k];
+        }
     memcpy(g->actual_s + block * HM_WIDTH, latest, hm_grid_width(g, block) * sizeof *latest);
 }
 
@@ -137,13 +164,6 @@ static void transfers_of_block(void *context, size_t block, int thread) {
     hm_grid_release(g, block, 0, g->lanes);
 }
 
-void hm_grid_release(const struct hm_grid *g, size_t block, size_t lane, size_t lanes) {
-    if (!g->spilled) return;
-    size_t bytes = lanes * g->slots * HM_WIDTH * sizeof(double);
-    hm_map_release(hm_grid_lane(g, g->duration, block, lane), bytes);
-    if (g->start) hm_map_release(hm_grid_lane(g, g->start, block, lane), bytes);
-}
-
 /* Groups hold whole steps, in order: their blocks are touched one after the other. */
 static int place_all(struct fill *f, struct hm_recording *r, int threads, struct hm_error *err) {
     for (size_t k = 0; k < r->n_groups; k++) {
@@ -155,9 +175,8 @@ static int place_all(struct fill *f, struct hm_recording *r, int threads, struct
     return 0;
 }
 
-int hm_grid_fill(struct hm_grid *g, struct hm_recording *r, const struct hm_model *m, int threads,
-                 struct hm_error *err) {
-    struct fill f = {.g = g, .r = r, .m = m};
+static int make_arrays(struct hm_grid *g, const struct hm_recording *r, const struct hm_model *m,
+                       struct hm_error *err) {
     *g = (struct hm_grid){.steps = r->n_steps,
                           .blocks = (r->n_steps + HM_WIDTH - 1) / HM_WIDTH,
                           .lanes = r->n_lanes,
@@ -172,21 +191,49 @@ int hm_grid_fill(struct hm_grid *g, struct hm_recording *r, const struct hm_mode
         g->start = hm_map(g->bytes, g->spilled ? folder : NULL);
         g->actual_s = hm_alloc(g->steps, sizeof(double));
     }
-    int status = -1;
-    if (g->spilled && g->actual_s && (!g->duration || !g->start)) {
-        hm_fail(err, HM_ERR_IO,
-                "%s: a trace larger than memory needs %.1f GB of scratch space there; set TMPDIR to a folder with room",
-                folder, 2e-9 * (double)g->bytes);
-    } else if (!g->duration || !g->start || !g->actual_s || make_table(&f.table, m) != 0) {
-        hm_fail_memory(err);
-    } else if (place_all(&f, r, threads, err) == 0) {
-        hm_parallel(g->blocks, threads, transfers_of_block, &f);
-        g->negative_zeroed = f.zeroed;
-        status = 0;
+    if (g->duration && g->start && g->actual_s) return 0;
+    if (g->spilled && g->actual_s)
+        return hm_fail(
+            err, HM_ERR_IO,
+            "%s: a trace larger than memory needs %.1f GB of scratch space there; set TMPDIR to a folder with room",
+            folder, 2e-9 * (double)g->bytes);
+    return hm_fail_memory(err);
+}
+
+/* Once all rows are in: the replays' order, step times, transfer durations. */
+static int derive(struct fill *f, int threads, struct hm_error *err) {
+    struct hm_grid *g = f->g;
+    size_t lanes = g->blocks * g->lanes;
+    int n = hm_thread_count(threads, lanes);
+    bool good = (f->copy = hm_alloc((size_t)n, sizeof *f->copy)) != NULL;
+    for (int t = 0; good && t < n; t++)
+        good = (f->copy[t] = hm_alloc_aligned(g->slots * HM_WIDTH, sizeof(double))) != NULL;
+    if (good) {
+        hm_parallel(lanes, n, turn_lane, f);
+        hm_parallel(g->blocks, threads, transfers_of_block, f);
+        g->negative_zeroed = f->zeroed;
     }
+    for (int t = 0; f->copy && t < n; t++) hm_free(f->copy[t]);
+    hm_free(f->copy);
+    return good ? 0 : hm_fail_memory(err);
+}
+
+int hm_grid_fill(struct hm_grid *g, struct hm_recording *r, const struct hm_model *m, int threads,
+                 struct hm_error *err) {
+    struct fill f = {.g = g, .r = r, .m = m};
+    int status = make_arrays(g, r, m, err);
+    f.dense = (struct hm_dense){.stages = m->stages,
+                                .slots = g->slots,
+                                .lanes = g->lanes,
+                                .steps = g->steps,
+                                .start = g->start,
+                                .duration = g->duration};
+    if (status == 0 && make_table(&f.dense, m) != 0) status = hm_fail_memory(err);
+    if (status == 0) status = r->settle ? place_all(&f, r, threads, err) : hm_recording_read_dense(r, &f.dense, err);
+    if (status == 0) status = derive(&f, threads, err);
     if (status != 0) hm_grid_free(g);
-    hm_free(f.table.first);
-    hm_free(f.table.slot);
+    hm_free((void *)f.dense.first);
+    hm_free((void *)f.dense.slot);
     return status;
 }
 

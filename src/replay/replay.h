@@ -10,8 +10,6 @@
 
 #include "model/model.h"
 
-enum { HM_WIDTH = 8 };
-
 /* ---- the grid: recorded times, dense ---- */
 
 struct hm_grid {
@@ -25,8 +23,9 @@ struct hm_grid {
     size_t negative_zeroed; /* transfers of -10 ms or less, taken as 0: clocks apart */
 };
 
-/* Fills the grid from the rows of a settled recording; op durations first, then transfer durations for groups. A
- * recording that does not fit in memory is loaded group by group, and the arrays lie in a file in $TMPDIR (or /tmp). */
+/* Fills the grid from a recording: op durations first, then transfer durations for groups. A recording that was only surveyed is read
+ * straight into the arrays; returns 1 if it turns out not to be complete. A settled one is placed from its rows; if they do not fit in
+ * memory, group by group, and the arrays lie in a file in $TMPDIR (or /tmp). */
 int hm_grid_fill(struct hm_grid *g, struct hm_recording *r, const struct hm_model *m, int threads,
                  struct hm_error *err);
 /* Done with `lanes` lanes of a block for now: their pages may leave memory if the grid is spilled. */

@@ -42,9 +42,7 @@ struct timeline {
 };
 enum { BUFFER = 1 << 16 };
 
-/* ---- text
- * ----------------------------------------------------------------------------------------------------------------------
- */
+/* ---- text ---- */
 
 static void put(struct timeline *w, const char *text, size_t n) {
     if (w->used + n > BUFFER) {
@@ -80,13 +78,14 @@ static void put_time(struct timeline *w, int64_t ns) {
     put(w, decimals, sizeof decimals);
 }
 
-static void name_tracks(struct timeline *w) {
+/* False without memory. */
+static bool name_tracks(struct timeline *w) {
     const struct hm_recording *r = w->t->recording;
     for (size_t lane = 0; lane < r->n_lanes; lane++) {
         uint32_t pid = r->lanes[lane] + 1;
         struct hm_str s = {0};
-        hm_str_add(&s, ",\n{\"ph\":\"M\",\"pid\":%u,\"name\":\"process_name\",\"args\":{\"name\":\"DP rank %u\"}}", pid,
-                   r->lanes[lane]);
+        hm_str_add(&s, "%s\n{\"ph\":\"M\",\"pid\":%u,\"name\":\"process_name\",\"args\":{\"name\":\"DP rank %u\"}}",
+                   lane ? "," : "", pid, r->lanes[lane]);
         hm_str_add(&s, ",\n{\"ph\":\"M\",\"pid\":%u,\"name\":\"process_sort_index\",\"args\":{\"sort_index\":%u}}", pid,
                    pid);
         for (uint32_t k = 0; k < w->tracks; k++) {
@@ -101,9 +100,14 @@ static void name_tracks(struct timeline *w) {
                 ",\n{\"ph\":\"M\",\"pid\":%u,\"tid\":%u,\"name\":\"thread_sort_index\",\"args\":{\"sort_index\":%u}}",
                 pid, tid, k);
         }
-        if (s.text) put(w, s.text, s.length);
+        if (s.failed) {
+            hm_str_free(&s);
+            return false;
+        }
+        put(w, s.text, s.length);
         hm_str_free(&s);
     }
+    return true;
 }
 
 static void put_event(struct timeline *w, const struct event *e, uint32_t lane, uint32_t track, int64_t step) {
@@ -121,8 +125,7 @@ static void put_event(struct timeline *w, const struct event *e, uint32_t lane, 
     put_text(w, "}}");
 }
 
-/* ---- what is drawn
- * -------------------------------------------------------------------------------------------------------------- */
+/* ---- what is drawn ---- */
 
 static void add_or_null(struct hm_str *s, int32_t value) {
     if (value < 0)
@@ -212,8 +215,7 @@ static void draw_step(struct timeline *w, uint32_t lane, size_t step, const doub
     }
 }
 
-/* ---- the recording
- * -------------------------------------------------------------------------------------------------------------- */
+/* ---- the recording ---- */
 
 static void raise_to_starts(double *latest, const struct hm_node *node, const double *start) {
     for (size_t i = (size_t)node->first_slot * HM_WIDTH; i < (size_t)(node->first_slot + node->n_slots) * HM_WIDTH; i++)
@@ -260,12 +262,12 @@ static void draw_recording(struct timeline *w) {
             find_ends(w, block, lane);
             for (size_t k = 0; k < hm_grid_width(g, block); k++)
                 draw_step(w, lane, block * HM_WIDTH + k, start + k, w->end + k, HM_WIDTH);
+            hm_grid_release(g, block, lane, 1);
         }
     }
 }
 
-/* ---- the ideal
- * ------------------------------------------------------------------------------------------------------------------ */
+/* ---- the ideal ---- */
 
 /* With ideal durations all replicas and steps are alike: one lane stands for them. */
 static double replay_ideal(struct timeline *w, double *duration) {
@@ -283,9 +285,7 @@ static void draw_ideal(struct timeline *w) {
         for (uint32_t lane = 0; lane < g->lanes; lane++) draw_step(w, lane, step, w->start, w->end, 1);
 }
 
-/* ---- writing
- * ---------------------------------------------------------------------------------------------------------------------
- */
+/* ---- writing ---- */
 
 /* Steps one after the other; between them a fiftieth of the longest, so that the eye sees where one ends. */
 static void lay_out_steps(struct timeline *w, double ideal_step_s) {
@@ -330,6 +330,25 @@ static void release(struct timeline *w) {
     hm_free(w->buffer);
 }
 
+static int write_all(struct timeline *w, bool ideal, struct hm_error *err) {
+    double ideal_step_s = NAN;
+    double *duration = hm_alloc(w->t->model->n_slots, sizeof *duration);
+    if (!duration) return hm_fail_memory(err);
+    if (ideal) ideal_step_s = replay_ideal(w, duration);
+    hm_free(duration);
+    lay_out_steps(w, ideal_step_s);
+    put_text(w, "{\"displayTimeUnit\":\"ms\",\"otherData\":{\"durations\":");
+    put_text(w, ideal ? "\"ideal\"},\"traceEvents\":[" : "\"recorded\"},\"traceEvents\":[");
+    if (!name_tracks(w)) return hm_fail_memory(err);
+    if (ideal)
+        draw_ideal(w);
+    else
+        draw_recording(w);
+    put_text(w, "\n]}\n");
+    hm_out_write(w->out, w->buffer, w->used);
+    return 0;
+}
+
 int hm_timeline_write(const struct hm_trace *trace, bool ideal, const char *path, struct hm_error *err) {
     struct timeline w = {.t = trace};
     int status = -1;
@@ -338,27 +357,11 @@ int hm_timeline_write(const struct hm_trace *trace, bool ideal, const char *path
     } else if (prepare(&w) != 0) {
         hm_fail_memory(err);
     } else if ((w.out = hm_out_open(path, err)) != NULL) {
-        double duration_of_step = NAN, *duration = ideal ? hm_alloc(trace->model->n_slots, sizeof(double)) : NULL;
-        if (ideal && !duration) {
-            hm_fail_memory(err);
-            hm_out_abort(w.out);
-        } else {
-            if (ideal) duration_of_step = replay_ideal(&w, duration);
-            lay_out_steps(&w, duration_of_step);
-            put_text(&w, "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n{\"ph\":\"M\",\"pid\":1,\"name\":\"process_"
-                         "labels\",\"args\":{\"labels\":\"");
-            put_text(&w, ideal ? "ideal" : "recorded");
-            put_text(&w, "\"}}");
-            name_tracks(&w);
-            if (ideal)
-                draw_ideal(&w);
-            else
-                draw_recording(&w);
-            put_text(&w, "\n]}\n");
-            hm_out_write(w.out, w.buffer, w.used);
+        status = write_all(&w, ideal, err);
+        if (status == 0)
             status = hm_out_commit(w.out, err);
-        }
-        hm_free(duration);
+        else
+            hm_out_abort(w.out);
     }
     release(&w);
     return status;

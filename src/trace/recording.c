@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 void hm_recording_release_rows(struct hm_recording *r) {
@@ -31,7 +32,6 @@ void hm_recording_free(struct hm_recording *r) {
     hm_free(r->lanes);
     hm_free(r->step_index);
     hm_free(r->lane_index);
-    hm_free(r->step_start_s);
     hm_free(r->ref);
     hm_free(r->path);
     hm_free(r);
@@ -142,13 +142,99 @@ static int name_empty_stages(struct hm_recording *r, int64_t stages) {
     return 0;
 }
 
-static int read_all(struct hm_recording *r, const char *meta_path, struct hm_error *err) {
+int hm_recording_settle(struct hm_recording *r, struct hm_error *err) {
+    return read_rows(r, err) == 0 ? hm_settle(r, err) : -1;
+}
+
+/* ---- complete recordings ---- */
+
+static int by_op(const void *a, const void *b) {
+    uint32_t x = hm_key_op(((const struct hm_side_row *)a)->key), y = hm_key_op(((const struct hm_side_row *)b)->key);
+    return (x > y) - (x < y);
+}
+
+/* DP rank 0 in the first step stands for all cells. 1 if it cannot. */
+static int take_reference(struct hm_recording *r, struct hm_error *err) {
+    if (r->sides == 0) return 1;
+    qsort(r->side, r->sides, sizeof *r->side, by_op);
+    if (!(r->ref = hm_alloc(r->sides, sizeof *r->ref))) return hm_fail_memory(err);
+    for (size_t i = 0; i < r->sides; i++) {
+        const struct hm_side_row *s = &r->side[i];
+        if (i && hm_key_op(s->key) == hm_key_op(r->side[i - 1].key)) return 1;
+        r->ref[r->n_ref++] = (struct hm_ref_op){
+            hm_key_stage(s->key), hm_key_type(s->key), hm_key_seq(s->key), s->mc, s->mb, s->gmc, s->start_s, s->end_s};
+    }
+    return 0;
+}
+
+void hm_recording_forget(struct hm_recording *r) {
+    hm_free(r->steps);
+    hm_free(r->lanes);
+    hm_free(r->step_index);
+    hm_free(r->lane_index);
+    hm_free(r->ref);
+    r->steps = NULL;
+    r->lanes = r->step_index = r->lane_index = NULL;
+    r->ref = NULL;
+    r->n_steps = r->n_lanes = r->n_ref = r->sides = 0;
+    r->layout = (struct hm_layout){0};
+}
+
+static int lay_out(struct hm_recording *r, const struct hm_step_rows *steps, size_t n, struct hm_error *err) {
+    r->n_lanes = (size_t)r->layout.dp;
+    r->n_steps = n;
+    r->steps = hm_alloc(n, sizeof *r->steps);
+    r->lanes = hm_alloc(r->n_lanes, sizeof *r->lanes);
+    r->lane_index = hm_alloc(r->n_lanes, sizeof *r->lane_index);
+    r->step_index = hm_alloc(HM_STEP_TABLE, sizeof *r->step_index);
+    if (!r->steps || !r->lanes || !r->lane_index || !r->step_index) return hm_fail_memory(err);
+    memset(r->step_index, 0xff, HM_STEP_TABLE * sizeof *r->step_index);
+    for (uint32_t k = 0; k < r->n_lanes; k++) r->lanes[k] = r->lane_index[k] = k;
+    for (uint32_t k = 0; k < n; k++) {
+        r->steps[k] = steps[k].step;
+        r->step_index[hm_step_intern(r->step_table, steps[k].step)] = k;
+    }
+    return hm_table_read_cell(r->table, r, r->steps[0], 0, err);
+}
+
+int hm_recording_survey(struct hm_recording *r, struct hm_error *err) {
+    size_t rows = hm_table_rows(r->table), n = 0;
+    if (rows == 0 || rows > r->memory_bytes / BYTES_A_ROW) return 1;
+    struct hm_step_rows *steps = NULL;
+    int status = hm_table_list_steps(r->table, &steps, &n, &r->layout.dp, err);
+    if (status == 0) status = n == 0 || n * (size_t)r->layout.dp > rows ? 1 : lay_out(r, steps, n, err);
+    if (status == 0) status = take_reference(r, err);
+    if (status == 0 && r->n_ref * r->n_steps * r->n_lanes != rows) status = 1;
+    hm_free(steps);
+    if (status == 1) hm_recording_forget(r);
+    return status;
+}
+
+int hm_recording_read_dense(struct hm_recording *r, struct hm_dense *d, struct hm_error *err) {
+    size_t cells = r->n_steps * r->n_lanes;
+    uint64_t expected = 0;
+    for (size_t i = 0; i < r->n_ref; i++)
+        expected += hm_op_hash(hm_key_op(hm_key(0, 0, r->ref[i].stage, r->ref[i].type, r->ref[i].seq)));
+    d->sum = hm_alloc(cells, sizeof *d->sum);
+    d->count = hm_alloc(cells, sizeof *d->count);
+    int status = !d->sum || !d->count ? hm_fail_memory(err) : hm_table_read_dense(r->table, r, d, err);
+    bool complete = status == 0 && !d->stray;
+    for (size_t i = 0; complete && i < cells; i++) complete = d->sum[i] == expected && d->count[i] == r->n_ref;
+    hm_free((void *)d->sum);
+    hm_free((void *)d->count);
+    if (status == 0 && !complete) {
+        hm_recording_forget(r);
+        status = 1;
+    }
+    return status;
+}
+
+/* ---- opening ---- */
+
+int hm_recording_layout(struct hm_recording *r, const char *meta_path, struct hm_error *err) {
     struct hm_layout meta = {0};
     if (meta_path && hm_metadata_read(meta_path, &meta, err) != 0) return -1;
-    if (!(r->table = hm_table_open(r->path, r->threads, err)) || read_rows(r, err) != 0) return -1;
-    if (hm_recording_settle(r, err) != 0) return -1;
-    int64_t ranks = r->layout.world, chunks = r->layout.vpp;
-    struct hm_layout seen = layout_seen(r, ranks, chunks);
+    struct hm_layout seen = layout_seen(r, r->layout.world, r->layout.vpp);
     if (hm_layout_settle(&meta, &seen, r->path, meta_path ? meta_path : "metadata", err) != 0) return -1;
     if (name_empty_stages(r, meta.pp) != 0) return hm_fail_memory(err);
     if (!meta.name[0]) {
@@ -159,8 +245,8 @@ static int read_all(struct hm_recording *r, const char *meta_path, struct hm_err
     return 0;
 }
 
-struct hm_recording *hm_recording_read(const char *path, const char *meta_path, uint64_t memory_bytes, int threads,
-                                       hm_progress_fn progress, void *context, struct hm_error *err) {
+struct hm_recording *hm_recording_open(const char *path, uint64_t memory_bytes, int threads, hm_progress_fn progress,
+                                       void *context, struct hm_error *err) {
     struct hm_recording *r = hm_alloc(1, sizeof *r);
     if (r) {
         r->memory_bytes = memory_bytes ? memory_bytes : hm_default_memory();
@@ -171,12 +257,18 @@ struct hm_recording *hm_recording_read(const char *path, const char *meta_path, 
         r->step_table = hm_alloc(1, sizeof *r->step_table);
         if (r->step_table) r->step_table->number = hm_alloc(HM_STEP_TABLE, sizeof *r->step_table->number);
     }
-    int status = -1;
     if (!r || !r->path || !r->step_table || !r->step_table->number)
         hm_fail_memory(err);
-    else
-        status = read_all(r, meta_path, err);
-    if (status == 0) return r;
+    else if ((r->table = hm_table_open(path, threads, err)) != NULL)
+        return r;
+    hm_recording_free(r);
+    return NULL;
+}
+
+struct hm_recording *hm_recording_read(const char *path, const char *meta_path, uint64_t memory_bytes, int threads,
+                                       hm_progress_fn progress, void *context, struct hm_error *err) {
+    struct hm_recording *r = hm_recording_open(path, memory_bytes, threads, progress, context, err);
+    if (r && hm_recording_settle(r, err) == 0 && hm_recording_layout(r, meta_path, err) == 0) return r;
     hm_recording_free(r);
     return NULL;
 }

@@ -18,7 +18,6 @@ enum cell_state { USABLE, UNUSABLE, MENDED }; /* mended: usable once its rows ar
 
 struct cell {
     uint64_t sum;   /* of the hashes of its ops */
-    double start;   /* earliest */
     uint32_t count; /* rows */
     uint32_t state;
 };
@@ -36,12 +35,6 @@ struct hm_settle {
     uint32_t *expected; /* op of each reference row, ascending (hm_key_op) */
     size_t n_expected;
 };
-
-static uint64_t mix(uint64_t x) { /* splitmix64's finaliser */
-    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-    return x ^ (x >> 31);
-}
 
 static struct cell *cell_of(const struct hm_settle *s, uint64_t key) {
     return &s->cells[(size_t)s->step_of[hm_key_step(key)] * s->lanes + hm_key_dp(key)];
@@ -97,9 +90,8 @@ static void count_piece(void *context, size_t index, int thread) {
         uint64_t key = piece.row[i].key;
         if (key == HM_KEY_DEAD) continue;
         struct cell *cell = &cells[(size_t)s->step_of[hm_key_step(key)] * s->lanes + hm_key_dp(key) - c->first];
-        cell->sum += mix(hm_key_op(key) + 1);
+        cell->sum += hm_op_hash(hm_key_op(key));
         cell->count++;
-        if (piece.row[i].start_s < cell->start) cell->start = piece.row[i].start_s;
     }
 }
 
@@ -122,7 +114,6 @@ static int census_of_group(struct hm_settle *s, size_t group, struct hm_error *e
     per_thread[0] = s->cells + c.first;
     for (int t = 1; t < threads && good; t++) {
         good = (per_thread[t] = hm_alloc(c.cells, sizeof(struct cell))) != NULL;
-        for (size_t i = 0; good && i < c.cells; i++) per_thread[t][i].start = INFINITY;
     }
     if (good) {
         hm_parallel(pieces, threads, count_piece, &c);
@@ -131,7 +122,6 @@ static int census_of_group(struct hm_settle *s, size_t group, struct hm_error *e
                 struct cell *sum = &per_thread[0][i], *one = &per_thread[t][i];
                 sum->sum += one->sum;
                 sum->count += one->count;
-                if (one->start < sum->start) sum->start = one->start;
             }
     }
     for (int t = 1; t < threads; t++) hm_free(per_thread[t]);
@@ -147,7 +137,6 @@ static int take_census(struct hm_settle *s, struct hm_error *err) {
                        "%s: %zu rows are too few for %zu DP ranks and %zu steps; check dp_rank and step", r->path, rows,
                        s->lanes, s->steps);
     if (!(s->cells = hm_alloc(s->steps * s->lanes, sizeof *s->cells))) return hm_fail_memory(err);
-    for (size_t i = 0; i < s->steps * s->lanes; i++) s->cells[i].start = INFINITY;
     for (size_t g = 0; g < r->n_groups; g++)
         if (hm_recording_load(r, g, err) != 0 || census_of_group(s, g, err) != 0) return -1;
     return 0;
@@ -244,7 +233,7 @@ static int list_expected(struct hm_settle *s, struct hm_error *err) {
             continue;
         }
         s->expected[s->n_expected++] = op;
-        s->reference_sum += mix((uint64_t)op + 1);
+        s->reference_sum += hm_op_hash(op);
     }
     for (size_t i = 0; i < s->steps * s->lanes; i++)
         s->cells[i].state =
@@ -553,21 +542,6 @@ static int read_reference(struct hm_settle *s, struct hm_error *err) {
     return 0;
 }
 
-/* ---- step starts ---- */
-
-static int find_step_starts(struct hm_settle *s, struct hm_error *err) {
-    struct hm_recording *r = s->r;
-    r->step_start_s = hm_alloc(r->n_steps, sizeof *r->step_start_s);
-    if (!r->step_start_s) return hm_fail_memory(err);
-    for (size_t t = 0, k = 0; t < s->steps && k < r->n_steps; t++) {
-        if (s->number[t] != r->steps[k]) continue;
-        double earliest = INFINITY;
-        for (size_t l = 0; l < r->n_lanes; l++) earliest = fmin(earliest, s->cells[t * s->lanes + r->lanes[l]].start);
-        r->step_start_s[k++] = earliest;
-    }
-    return 0;
-}
-
 void hm_settle_free(struct hm_settle *s) {
     if (!s) return;
     hm_free(s->number);
@@ -578,7 +552,7 @@ void hm_settle_free(struct hm_settle *s) {
     hm_free(s);
 }
 
-int hm_recording_settle(struct hm_recording *r, struct hm_error *err) {
+int hm_settle(struct hm_recording *r, struct hm_error *err) {
     if (r->step_table->count == 0)
         return hm_fail(err, HM_ERR_INPUT, "%s: holds no row of a known op type; is it a training trace?", r->path);
     struct hm_settle *s = r->settle = hm_alloc(1, sizeof *s);
@@ -594,7 +568,6 @@ int hm_recording_settle(struct hm_recording *r, struct hm_error *err) {
     for (size_t i = 0; status == 0 && i < s->steps * s->lanes && !repairs; i++) repairs = s->cells[i].state == UNUSABLE;
     if (repairs) status = repair_cells(s, &why, err);
     if (status == 0) status = choose_and_report(s, why, err);
-    if (status == 0) status = find_step_starts(s, err);
     if (status == 0) status = read_reference(s, err);
     hm_free(why);
     return status;

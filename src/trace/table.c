@@ -36,7 +36,8 @@ struct hm_table {
 
     /* While reading: */
     struct hm_recording *recording;
-    bool side_only, count_dropped;
+    struct hm_dense *dense;                    /* read straight into it; NULL: into the row store */
+    bool side_only, count_dropped, check_only; /* check_only: look at the rows, keep nothing */
     size_t row_limit;
     _Atomic bool stop, over_limit;
     _Atomic int64_t first_step, max_rank, max_mc, max_dp;
@@ -122,7 +123,12 @@ static bool keep_side_row(struct hm_table *t, uint64_t key, const struct chunk *
     struct hm_side_row *grown = hm_grow(r->side, r->sides, &r->side_capacity, sizeof *grown);
     if (grown) {
         r->side = grown;
-        r->side[r->sides++] = (struct hm_side_row){key, small(c, C_MC, i), small(c, C_MB, i), small(c, C_GMC, i)};
+        r->side[r->sides++] = (struct hm_side_row){key,
+                                                   small(c, C_MC, i),
+                                                   small(c, C_MB, i),
+                                                   small(c, C_GMC, i),
+                                                   c->number[C_START][i],
+                                                   c->number[C_START][i] + c->number[C_DURATION][i]};
     }
     pthread_mutex_unlock(&t->lock);
     return grown != NULL;
@@ -142,17 +148,51 @@ static void lower_to(_Atomic int64_t *least, int64_t value) {
 
 static void report_progress(struct hm_table *t) {
     const struct hm_recording *r = t->recording;
-    if (!r->progress || pthread_mutex_trylock(&t->lock) != 0) return;
+    if (!r || !r->progress || pthread_mutex_trylock(&t->lock) != 0) return;
     int stop = r->progress(r->context, "reading", (double)atomic_load(&t->done), (double)t->total_rows);
     pthread_mutex_unlock(&t->lock);
     if (stop) fail_once(t, HM_ERR_CANCELLED, "stopped");
+}
+
+/* What arrived in one cell of the grid, to be added to it when the next cell begins: rows of a cell mostly stand together. */
+struct arrival {
+    size_t cell;
+    uint64_t sum;
+    uint32_t count;
+};
+
+static void flush_arrival(struct hm_dense *d, struct arrival *a) {
+    if (a->count == 0) return;
+    atomic_fetch_add_explicit(&d->sum[a->cell], a->sum, memory_order_relaxed);
+    atomic_fetch_add_explicit(&d->count[a->cell], a->count, memory_order_relaxed);
+    *a = (struct arrival){0};
+}
+
+/* Puts a row where it belongs in the dense arrays. `step` is its index there, or UINT32_MAX. */
+static void place(struct hm_dense *d, struct arrival *a, uint64_t key, uint32_t step, double start, double duration) {
+    size_t lane = hm_key_dp(key),
+           at = step == UINT32_MAX || lane >= d->lanes ? SIZE_MAX : hm_dense_at(d, key, step, lane);
+    if (at == SIZE_MAX) {
+        atomic_store(&d->stray, true);
+        return;
+    }
+    d->start[at] = start;
+    d->duration[at] = duration;
+    size_t cell = step * d->lanes + lane;
+    if (cell != a->cell) flush_arrival(d, a);
+    a->cell = cell;
+    a->sum += hm_op_hash(hm_key_op(key));
+    a->count++;
 }
 
 /* Packs the rows of one chunk (at most 2,048). Consecutive rows mostly share step and op type: both are looked up once
  * a run. */
 static void take_chunk(struct hm_table *t, const struct chunk *c, idx_t n) {
     size_t first = 0;
-    if (!t->side_only) {
+    struct hm_dense *dense = t->dense;
+    struct arrival arrival = {0};
+    const bool store = !t->side_only && !t->check_only && !dense;
+    if (store) {
         if (atomic_load_explicit(&t->recording->rows.count, memory_order_relaxed) >
             (size_t)t->file_bytes * MAX_ROWS_PER_BYTE + FREE_ROWS) {
             fail_once(t, HM_ERR_INPUT,
@@ -175,7 +215,7 @@ static void take_chunk(struct hm_table *t, const struct chunk *c, idx_t n) {
     size_t unknown = 0;
     for (idx_t i = 0; i < n; i++) {
         int64_t type = is_null(c, C_OPTYPE, i) ? -1 : c->integer[C_OPTYPE][i];
-        struct hm_row *row = t->side_only ? NULL : hm_rows_at(&t->recording->rows, first + i);
+        struct hm_row *row = store ? hm_rows_at(&t->recording->rows, first + i) : NULL;
         if (type < 0) {
             if (row) row->key = HM_KEY_DEAD;
             unknown++;
@@ -191,6 +231,7 @@ static void take_chunk(struct hm_table *t, const struct chunk *c, idx_t n) {
             describe_bad_row(t, c, i, hm_op_types[type].name);
             return;
         }
+        if (t->check_only) continue;
         if (step != last_step) {
             slot = hm_step_intern(t->recording->step_table, step);
             last_step = step;
@@ -202,6 +243,7 @@ static void take_chunk(struct hm_table *t, const struct chunk *c, idx_t n) {
         }
         uint64_t key = hm_key(slot, (uint32_t)dp, (uint32_t)stage, (uint32_t)type, (uint32_t)seq);
         if (row) *row = (struct hm_row){key, start, duration};
+        if (dense) place(dense, &arrival, key, t->recording->step_index[slot], start, duration);
         if (dp > max_dp) max_dp = dp;
         if (!is_null(c, C_RANK, i) && c->integer[C_RANK][i] > max_rank) max_rank = c->integer[C_RANK][i];
         if (!is_null(c, C_MC, i) && c->integer[C_MC][i] > max_mc) max_mc = c->integer[C_MC][i];
@@ -213,6 +255,13 @@ static void take_chunk(struct hm_table *t, const struct chunk *c, idx_t n) {
                 fail_once(t, HM_ERR_MEMORY, "out of memory; use a machine with more");
                 return;
             }
+        }
+    }
+    if (dense) {
+        flush_arrival(dense, &arrival);
+        if (unknown || atomic_load_explicit(&dense->stray, memory_order_relaxed)) {
+            atomic_store(&dense->stray, true);
+            atomic_store(&t->stop, true); /* not complete after all: no use in going on */
         }
     }
     if (unknown) atomic_fetch_add(&t->unknown, unknown);
@@ -235,7 +284,7 @@ static void sink(duckdb_function_info info, duckdb_data_chunk input, duckdb_vect
         c.integer[k] = data;
         c.number[k] = data;
     }
-    memset(duckdb_vector_get_data(output), 0, n);
+    memset(duckdb_vector_get_data(output), t->check_only, n);
     if (!atomic_load_explicit(&t->stop, memory_order_relaxed)) take_chunk(t, &c, n);
     if (atomic_load_explicit(&t->stop, memory_order_relaxed)) duckdb_scalar_function_set_error(info, "stopped");
 }
@@ -254,18 +303,12 @@ static void op_type(duckdb_function_info info, duckdb_data_chunk input, duckdb_v
                       : hm_op_type_find(duckdb_string_t_data(&text[i]), duckdb_string_t_length(text[i]));
 }
 
-static int register_functions(struct hm_table *t) {
+static bool register_sink(duckdb_connection con, const char *name, struct hm_table *t) {
     duckdb_logical_type integer = duckdb_create_logical_type(DUCKDB_TYPE_BIGINT),
                         number = duckdb_create_logical_type(DUCKDB_TYPE_DOUBLE),
-                        text = duckdb_create_logical_type(DUCKDB_TYPE_VARCHAR),
                         flag = duckdb_create_logical_type(DUCKDB_TYPE_BOOLEAN);
-    duckdb_scalar_function type_of = duckdb_create_scalar_function(), f = duckdb_create_scalar_function();
-    duckdb_scalar_function_set_name(type_of, "hm_op_type");
-    duckdb_scalar_function_add_parameter(type_of, text);
-    duckdb_scalar_function_set_return_type(type_of, integer);
-    duckdb_scalar_function_set_special_handling(type_of);
-    duckdb_scalar_function_set_function(type_of, op_type);
-    duckdb_scalar_function_set_name(f, "hm_sink");
+    duckdb_scalar_function f = duckdb_create_scalar_function();
+    duckdb_scalar_function_set_name(f, name);
     for (int k = 0; k < COLUMNS; k++)
         duckdb_scalar_function_add_parameter(f, k == C_START || k == C_DURATION ? number : integer);
     duckdb_scalar_function_set_return_type(f, flag);
@@ -273,15 +316,32 @@ static int register_functions(struct hm_table *t) {
     duckdb_scalar_function_set_volatile(f);
     duckdb_scalar_function_set_extra_info(f, t, NULL);
     duckdb_scalar_function_set_function(f, sink);
-    bool good = duckdb_register_scalar_function(t->con, type_of) == DuckDBSuccess &&
-                duckdb_register_scalar_function(t->con, f) == DuckDBSuccess;
-    duckdb_destroy_scalar_function(&type_of);
+    bool good = duckdb_register_scalar_function(con, f) == DuckDBSuccess;
     duckdb_destroy_scalar_function(&f);
     duckdb_destroy_logical_type(&integer);
     duckdb_destroy_logical_type(&number);
-    duckdb_destroy_logical_type(&text);
     duckdb_destroy_logical_type(&flag);
-    return good ? 0 : -1;
+    return good;
+}
+
+static bool register_op_type(duckdb_connection con) {
+    duckdb_logical_type integer = duckdb_create_logical_type(DUCKDB_TYPE_BIGINT),
+                        text = duckdb_create_logical_type(DUCKDB_TYPE_VARCHAR);
+    duckdb_scalar_function f = duckdb_create_scalar_function();
+    duckdb_scalar_function_set_name(f, "hm_op_type");
+    duckdb_scalar_function_add_parameter(f, text);
+    duckdb_scalar_function_set_return_type(f, integer);
+    duckdb_scalar_function_set_special_handling(f);
+    duckdb_scalar_function_set_function(f, op_type);
+    bool good = duckdb_register_scalar_function(con, f) == DuckDBSuccess;
+    duckdb_destroy_scalar_function(&f);
+    duckdb_destroy_logical_type(&integer);
+    duckdb_destroy_logical_type(&text);
+    return good;
+}
+
+static int register_functions(struct hm_table *t) {
+    return register_op_type(t->con) && register_sink(t->con, "hm_sink", t) ? 0 : -1;
 }
 
 /* ---- queries ---- */
@@ -552,10 +612,6 @@ static int run_sink(struct hm_table *t, const char *where, struct hm_error *err)
     return status;
 }
 
-size_t hm_table_rows(const struct hm_table *t) {
-    return t->total_rows;
-}
-
 static void clear_sightings(struct hm_table *t) {
     atomic_store(&t->first_step, INT64_MAX);
     atomic_store(&t->max_rank, -1);
@@ -563,6 +619,35 @@ static void clear_sightings(struct hm_table *t) {
     atomic_store(&t->max_dp, -1);
     atomic_store(&t->done, 0);
     atomic_store(&t->unknown, 0);
+}
+
+static void take_most(int64_t *most, int64_t value) {
+    if (value > *most) *most = value;
+}
+
+static void take_sightings(const struct hm_table *t, struct hm_recording *r) {
+    take_most(&r->layout.world, atomic_load(&t->max_rank) + 1);
+    take_most(&r->layout.vpp, atomic_load(&t->max_mc) + 1);
+    take_most(&r->layout.dp, atomic_load(&t->max_dp) + 1);
+}
+
+int hm_table_read_dense(struct hm_table *t, struct hm_recording *r, struct hm_dense *d, struct hm_error *err) {
+    t->recording = r;
+    t->side_only = t->count_dropped = false;
+    t->row_limit = 0;
+    clear_sightings(t);
+    t->dense = d;
+    struct hm_error reader = {0};
+    int status = run_sink(t, "", &reader);
+    t->dense = NULL;
+    if (status != 0 && atomic_load(&d->stray) && !t->failed) return 0;
+    if (status != 0 && err) *err = reader;
+    take_sightings(t, r);
+    return status;
+}
+
+size_t hm_table_rows(const struct hm_table *t) {
+    return t->total_rows;
 }
 
 /* Names the op types that are not known, if there were any: a second, rare query. */
@@ -590,10 +675,6 @@ static int report_unknown(struct hm_table *t, struct hm_recording *r, const char
     return status == 0 ? 0 : hm_fail_memory(err);
 }
 
-static void take_most(int64_t *most, int64_t value) {
-    if (value > *most) *most = value;
-}
-
 int hm_table_read(struct hm_table *t, struct hm_recording *r, int64_t first_step, int64_t last_step, size_t row_limit,
                   bool count_dropped, struct hm_error *err) {
     t->recording = r;
@@ -615,9 +696,7 @@ int hm_table_read(struct hm_table *t, struct hm_recording *r, int64_t first_step
         if (err) *err = reader;
         return -1;
     }
-    take_most(&r->layout.world, atomic_load(&t->max_rank) + 1);
-    take_most(&r->layout.vpp, atomic_load(&t->max_mc) + 1);
-    take_most(&r->layout.dp, atomic_load(&t->max_dp) + 1);
+    take_sightings(t, r);
     return 0;
 }
 
@@ -667,5 +746,78 @@ int hm_table_read_cell(struct hm_table *t, struct hm_recording *r, int64_t step,
     if (!where) return hm_fail_memory(err);
     int status = run_sink(t, where, err);
     hm_free(where);
+    return status;
+}
+
+/* ---- copying ---- */
+
+/* One table's rows in the columns' common types, checked as they pass. */
+static void select_rows(const struct hm_table *t, size_t index, bool float32, struct hm_str *sql) {
+    static const int order[COLUMNS] = {C_DP,       C_STAGE, C_RANK, C_STEP, C_OPTYPE, C_START,
+                                       C_DURATION, C_SEQ,   C_MC,   C_MB,   C_GMC};
+    for (int i = 0; i < COLUMNS; i++) {
+        int k = order[i];
+        const char *name = column_name[k], *from = t->expression[k];
+        hm_str_add(sql, "%s", i ? ", " : "SELECT ");
+        if (k == C_OPTYPE)
+            hm_str_add(sql, "CAST(optype AS VARCHAR) AS optype");
+        else if (k == C_START || k == C_DURATION)
+            hm_str_add(sql, "CAST(%s AS %s) AS %s", from, float32 ? "FLOAT" : "DOUBLE", name);
+        else if (k == C_STEP)
+            hm_str_add(sql, "%s AS step", from);
+        else if (k == C_RANK || k == C_MC || k == C_MB || k == C_GMC)
+            hm_str_add(sql, "coalesce(TRY_CAST(%s AS INTEGER), -1) AS %s", from, name);
+        else
+            hm_str_add(sql, "TRY_CAST(%s AS INTEGER) AS %s", from, name);
+    }
+    hm_str_add(sql, " FROM %s WHERE hm_check_%zu(", t->relation, index);
+    for (int k = 0; k < COLUMNS; k++) hm_str_add(sql, "%s%s", k ? ", " : "", t->expression[k]);
+    hm_str_add(sql, ")");
+}
+
+/* Reading and writing are one query: a reader's complaint names an input, or nothing about writing. */
+static int copy_failed(struct hm_table *const *tables, size_t n, const char *path, const char *message,
+                       struct hm_error *err) {
+    char why[500];
+    duckdb_reason(message, why, sizeof why);
+    if (strstr(why, "rite") || strstr(why, "No space")) return hm_table_copy_failed(path, message, err);
+    return hm_fail(err, HM_ERR_INPUT, "%s%s: cannot be read: %s; is the file complete and a trace?", tables[0]->path,
+                   n > 1 ? " and others" : "", why);
+}
+
+int hm_tables_copy(struct hm_table *const *tables, size_t n, bool float32, const char *to, const char *path,
+                   struct hm_error *err) {
+    duckdb_connection con = tables[0]->con;
+    duckdb_result result;
+    struct hm_str sql = {0};
+    bool good = duckdb_query(con, "SET preserve_insertion_order = true", NULL) == DuckDBSuccess;
+    hm_str_add(&sql, "COPY (");
+    for (size_t i = 0; i < n; i++) {
+        struct hm_table *t = tables[i];
+        char name[40];
+        (void)snprintf(name, sizeof name, "hm_check_%zu", i);
+        good = good && register_sink(con, name, t);
+        t->recording = NULL;
+        t->check_only = true;
+        t->err = err;
+        t->failed = false;
+        atomic_store(&t->stop, false);
+        clear_sightings(t);
+        if (i) hm_str_add(&sql, " UNION ALL ");
+        select_rows(t, i, float32, &sql);
+    }
+    hm_str_add(&sql, ")%s", to);
+    int status = good && !sql.failed ? 0 : hm_fail_memory(err);
+    if (status == 0) {
+        bool written = duckdb_query(con, sql.text, &result) == DuckDBSuccess;
+        bool unusable = false;
+        for (size_t i = 0; i < n; i++) unusable |= tables[i]->failed; /* *err says why */
+        if (unusable)
+            status = -1;
+        else if (!written)
+            status = copy_failed(tables, n, path, duckdb_result_error(&result), err);
+        duckdb_destroy_result(&result);
+    }
+    hm_str_free(&sql);
     return status;
 }

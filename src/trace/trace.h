@@ -64,6 +64,30 @@ struct hm_ref_op {
     double start_s, end_s;
 };
 
+/* Where rows of known ops go: dense arrays [block of HM_WIDTH steps][lane][step in block][slot], filled by readers or from the row
+ * store. (Replays want the steps innermost; but rows come step by step, and would then touch every cache line once a step. The grid
+ * turns each lane's block around when all rows are in.) */
+enum { HM_WIDTH = 8 };
+struct hm_dense {
+    size_t stages, slots, lanes, steps;
+    const uint32_t *first; /* [stage * HM_OP_TYPES + type], and one behind the last */
+    const uint32_t *slot;  /* [first + seq]; UINT32_MAX: no such op */
+    double *start, *duration;
+    /* Only while reading straight into the arrays: what arrived in each cell, as settling sums it up. */
+    _Atomic uint64_t *sum;   /* [step * lanes + lane] */
+    _Atomic uint32_t *count; /* same shape */
+    _Atomic bool stray;      /* a row that has no place */
+};
+
+/* Index into the arrays of op `key` in that step and lane; SIZE_MAX if there is no such op. */
+static inline size_t hm_dense_at(const struct hm_dense *d, uint64_t key, size_t step, size_t lane) {
+    size_t row = hm_key_stage(key) * (size_t)HM_OP_TYPES + hm_key_type(key);
+    if (hm_key_stage(key) >= d->stages || hm_key_seq(key) >= d->first[row + 1] - d->first[row]) return SIZE_MAX;
+    uint32_t slot = d->slot[d->first[row] + hm_key_seq(key)];
+    if (slot == UINT32_MAX) return SIZE_MAX;
+    return ((step / HM_WIDTH * d->lanes + lane) * HM_WIDTH + step % HM_WIDTH) * d->slots + slot;
+}
+
 /* What was left out of the analysis, for the report. */
 struct hm_dropped {
     char *what; /* "rows", "steps", "dp ranks" */
@@ -118,11 +142,26 @@ struct hm_recording {
 struct hm_side_row {
     uint64_t key;
     int32_t mc, mb, gmc;
+    double start_s, end_s;
 };
 
 struct hm_trace_options; /* hindmost.h */
 
-/* Reads a file of any known format and settles it within about memory_bytes (0: half of what this process may use). */
+/* Opens a file of any known format, to be read within about memory_bytes (0: half of what this process may use). */
+struct hm_recording *hm_recording_open(const char *path, uint64_t memory_bytes, int threads, hm_progress_fn progress,
+                                       void *context, struct hm_error *err);
+/* Most recordings are complete: every replica has the same ops in every step. hm_recording_survey looks at the steps and at one cell
+ * only and lays the recording out as if it were; hm_recording_read_dense then reads straight into the arrays made for that layout and
+ * checks that it is so. Both return 0 if so, 1 if not (nothing is lost: settle instead), -1 on errors. */
+int hm_recording_survey(struct hm_recording *r, struct hm_error *err);
+int hm_recording_read_dense(struct hm_recording *r, struct hm_dense *d, struct hm_error *err);
+/* Forgets a survey, to settle instead. */
+void hm_recording_forget(struct hm_recording *r);
+/* Reads rows and chooses which replicas and steps to keep; any recording. */
+int hm_recording_settle(struct hm_recording *r, struct hm_error *err);
+/* Completes the layout from metadata (NULL: none) and what was seen. Last. */
+int hm_recording_layout(struct hm_recording *r, const char *meta_path, struct hm_error *err);
+/* Open and settle and layout in one. */
 struct hm_recording *hm_recording_read(const char *path, const char *meta_path, uint64_t memory_bytes, int threads,
                                        hm_progress_fn progress, void *context, struct hm_error *err);
 /* Loads the rows of a group, repaired as settled; rows of other groups go. Does nothing if it is loaded. */
@@ -171,6 +210,8 @@ size_t hm_table_rows(const struct hm_table *t);
  * are more than row_limit rows (0: no limit). */
 int hm_table_read(struct hm_table *t, struct hm_recording *r, int64_t first_step, int64_t last_step, size_t row_limit,
                   bool count_dropped, struct hm_error *err);
+/* Reads all rows straight into d; 0, or -1. */
+int hm_table_read_dense(struct hm_table *t, struct hm_recording *r, struct hm_dense *d, struct hm_error *err);
 /* A step and its rows. */
 struct hm_step_rows {
     int64_t step;
@@ -184,7 +225,14 @@ int hm_table_read_cell(struct hm_table *t, struct hm_recording *r, int64_t step,
 
 /* Chooses what to keep; fills everything after "Settled". Needs rows, groups, step_table, and layout.dp; table may be
  * NULL if there is one group and `side` holds the reference cell. */
-int hm_recording_settle(struct hm_recording *r, struct hm_error *err);
+int hm_settle(struct hm_recording *r, struct hm_error *err);
+/* The hash that cells are summed up with, of hm_key_op. */
+static inline uint64_t hm_op_hash(uint32_t op) { /* splitmix64's finaliser */
+    uint64_t x = (uint64_t)op + 1;
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+    return x ^ (x >> 31);
+}
 void hm_settle_free(struct hm_settle *s);
 /* Repairs the cells of the freshly loaded rows that settling found repairable. */
 int hm_settle_mend(struct hm_recording *r, struct hm_error *err);
@@ -195,7 +243,7 @@ int hm_metadata_read(const char *path, struct hm_layout *layout, struct hm_error
 int hm_layout_settle(struct hm_layout *layout, const struct hm_layout *seen, const char *path, const char *meta_path,
                      struct hm_error *err);
 
-/* ---- writing op tables ---------------------------------------------------------------------------------------------------- */
+/* ---- writing op tables ---- */
 
 struct hm_table_row {
     int64_t step;
@@ -225,5 +273,9 @@ bool hm_table_format_known(const char *path);
 typedef int (*hm_table_copy_fn)(void *context, const char *to, const char *path, struct hm_error *err);
 int hm_table_replace(const char *path, hm_table_copy_fn copy, void *context, struct hm_error *err);
 int hm_table_copy_failed(const char *path, const char *message, struct hm_error *err);
+/* Runs COPY (the rows of all tables, one after the other)`to`. Every row of a known op type is checked as a reader
+ * would; rows of other types pass. */
+int hm_tables_copy(struct hm_table *const *tables, size_t n, bool float32, const char *to, const char *path,
+                   struct hm_error *err);
 
 #endif

@@ -27,8 +27,7 @@ struct writer {
     bool failed;
 };
 
-/* ---- columns
- * ------------------------------------------------------------------------------------------------------------- */
+/* ---- columns ---- */
 
 /* The narrowest integer that holds -1 .. most, as the public traces store their columns. */
 static duckdb_type narrow(int64_t most) {
@@ -63,8 +62,7 @@ static void make_names(struct writer *w) {
             memcpy(w->name[t].value.inlined.inlined, hm_op_types[t].name, n);
         } else {
             memcpy(w->name[t].value.pointer.prefix, hm_op_types[t].name, sizeof w->name[t].value.pointer.prefix);
-            w->name[t].value.pointer.ptr =
-                (char *)(uintptr_t)hm_op_types[t].name; /* read only, whatever the header's type says */
+            memcpy(&w->name[t].value.pointer.ptr, &hm_op_types[t].name, sizeof(char *)); /* it is only read */
         }
     }
 }
@@ -116,8 +114,7 @@ static void fill_column(const struct writer *w, int column, void *data, size_t n
     }
 }
 
-/* ---- the table function
- * --------------------------------------------------------------------------------------------------- */
+/* ---- the table function ---- */
 
 static void bind(duckdb_bind_info info) {
     const struct writer *w = duckdb_bind_get_extra_info(info);
@@ -164,8 +161,7 @@ static bool register_source(duckdb_connection con, struct writer *w) {
     return state == DuckDBSuccess;
 }
 
-/* ---- files
- * ------------------------------------------------------------------------------------------------------------------ */
+/* ---- files ---- */
 
 static bool has_ending(const char *path, const char *ending) {
     size_t n = strlen(path), m = strlen(ending);
@@ -187,10 +183,12 @@ int hm_table_replace(const char *path, hm_table_copy_fn copy, void *context, str
     struct hm_str sql = {0};
     char *temporary = hm_sprintf("%s.tmp.%ld.%u", path, (long)getpid(), atomic_fetch_add(&serial, 1));
     if (!temporary) return hm_fail_memory(err);
+    hm_temporary_add(temporary);
     hm_str_add(&sql, " TO '");
     for (const char *c = temporary; *c; c++) hm_str_add(&sql, *c == '\'' ? "''" : "%c", *c);
     hm_str_add(&sql, "' %s",
-               has_ending(path, ".csv") ? "(FORMAT csv, HEADER true)" : "(FORMAT parquet, COMPRESSION snappy)");
+               has_ending(path, ".csv") ? "(FORMAT csv, HEADER true, USE_TMP_FILE false)"
+                                        : "(FORMAT parquet, COMPRESSION snappy, USE_TMP_FILE false)");
     FILE *probe = NULL; /* the operating system's own words are clearer than the engine's */
     int status = 0;
     if (sql.failed) {
@@ -205,6 +203,7 @@ int hm_table_replace(const char *path, hm_table_copy_fn copy, void *context, str
             status = hm_fail(err, HM_ERR_IO, "%s: cannot write: %s; nothing was left behind", path,
                              strerror(errno ? errno : EIO));
         if (status != 0) unlink(temporary);
+        hm_temporary_remove(temporary);
     }
     hm_str_free(&sql);
     hm_free(temporary);
@@ -215,12 +214,13 @@ int hm_table_copy_failed(const char *path, const char *message, struct hm_error 
     if (!message) message = "the writer failed";
     const char *colon = strstr(message, "Error: ");
     if (colon && colon - message < 40) message = colon + 7;
+    const char *reason = strstr(message, "\": "); /* after the temporary name, which nobody knows */
+    if (reason) message = reason + 3;
     return hm_fail(err, HM_ERR_IO, "%s: cannot write: %.*s; is the disk full? nothing was left behind", path,
                    (int)strcspn(message, "\n"), message);
 }
 
-/* ---- writing
- * ---------------------------------------------------------------------------------------------------------------- */
+/* ---- writing ---- */
 
 static int copy_rows(void *context, const char *to, const char *path, struct hm_error *err) {
     struct writer *w = context;
@@ -232,6 +232,7 @@ static int copy_rows(void *context, const char *to, const char *path, struct hm_
     int status = 0;
     if (!sql) return hm_fail_memory(err);
     if (hm_fault_hit() || duckdb_create_config(&config) != DuckDBSuccess ||
+        duckdb_set_config(config, "threads", "1") != DuckDBSuccess || /* more would only wait, busily */
         duckdb_set_config(config, "autoinstall_known_extensions", "false") != DuckDBSuccess ||
         duckdb_open_ext(NULL, &db, config, NULL) != DuckDBSuccess || duckdb_connect(db, &con) != DuckDBSuccess ||
         !register_source(con, w)) {

@@ -1,6 +1,6 @@
 /* inject.c - stragglers for synthetic traces: one row a kind, one function a mechanism.
  *
- * The kinds are the causes of OSDI 2025, section 5: slow workers, a heavy stage, sequence lengths, Python garbage
+ * The kinds are the causes of OSDI 2025: slow workers, a heavy stage, sequence lengths, Python garbage
  * collection; and those of spec "online": slow links, data loading. Every injection draws from its own stream, so that
  * a trace with and one without it share all other durations. */
 #include "synth.h"
@@ -65,33 +65,36 @@ struct hm_injection {
     double mean_cost; /* sequences: expected cost of a microbatch */
 };
 
-typedef void (*apply_fn)(const struct hm_synth_job *job, const struct hm_injection *in, size_t tag, size_t t,
-                         uint64_t lane, double *value, double *delay_s, double *scratch);
+/* One replica in one step. */
+struct cell {
+    size_t t;           /* index of the step */
+    uint64_t lane, tag; /* tag: of the injection's streams */
+    double *value, *delay_s, *scratch;
+};
 
-/* ---- mechanisms
- * ------------------------------------------------------------------------------------------------------------- */
+typedef void (*apply_fn)(const struct hm_synth_job *job, const struct hm_injection *in, const struct cell *c);
+
+/* ---- mechanisms ---- */
 
 static bool within(const struct range *r, int64_t value) {
     return value >= r->first && value <= r->last;
 }
 
 /* Compute ops of the chosen stages and microbatches take longer. */
-static void scale_compute(const struct hm_synth_job *job, const struct hm_injection *in, size_t tag, size_t t,
-                          uint64_t lane, double *value, double *delay_s, double *scratch) {
-    (void)tag, (void)t, (void)lane, (void)delay_s, (void)scratch;
+static void scale_compute(const struct hm_synth_job *job, const struct hm_injection *in, const struct cell *c) {
     for (int type = HM_FORWARD_COMPUTE; type <= HM_BACKWARD_COMPUTE; type++) {
         double own = in->number[type == HM_FORWARD_COMPUTE ? K_FORWARD : K_BACKWARD],
                factor = isnan(own) ? in->number[K_FACTOR] : own;
         for (int64_t stage = in->range[K_STAGE].first; stage <= in->range[K_STAGE].last; stage++) {
             uint32_t first = hm_synth_first(job, (uint32_t)stage, type), n = hm_synth_count(job, (uint32_t)stage, type);
             for (uint32_t i = first; i < first + n; i++)
-                if (within(&in->range[K_MB], job->op[i].mb)) value[i] *= factor;
+                if (within(&in->range[K_MB], job->op[i].mb)) c->value[i] *= factor;
         }
     }
 }
 
 /* The cost of a microbatch packed with sequences up to `max` tokens: the sum of squared lengths (attention), relative
- * to one sequence that fills it. Lengths are Pareto from `min`; the last one is cut to fit. (OSDI 2025, section 5.3:
+ * to one sequence that fills it. Lengths are Pareto from `min`; the last one is cut to fit. (OSDI 2025:
  * long-tailed lengths, packing.) */
 static double packed_cost(const struct hm_injection *in, struct hm_rng *rng) {
     double max = in->number[K_MAX], min = in->number[K_MIN], power = -1 / in->number[K_TAIL], room = max, sum = 0;
@@ -106,83 +109,71 @@ static double packed_cost(const struct hm_injection *in, struct hm_rng *rng) {
 
 /* All stages of a replica work on the same microbatch: forward and backward, everywhere, by the same factor, whose mean
  * is 1. */
-static void pack_sequences(const struct hm_synth_job *job, const struct hm_injection *in, size_t tag, size_t t,
-                           uint64_t lane, double *value, double *delay_s, double *factor) {
-    (void)delay_s;
+static void pack_sequences(const struct hm_synth_job *job, const struct hm_injection *in, const struct cell *c) {
     struct hm_rng rng;
     double quadratic = in->number[K_QUADRATIC];
-    hm_synth_stream(&rng, job->o.seed, tag, t, lane);
+    hm_synth_stream(&rng, job->o.seed, c->tag, c->t, c->lane);
     for (uint32_t mb = 0; mb < job->o.microbatches; mb++)
-        factor[mb] = 1 - quadratic + quadratic * packed_cost(in, &rng) / in->mean_cost;
+        c->scratch[mb] = 1 - quadratic + quadratic * packed_cost(in, &rng) / in->mean_cost;
     for (uint32_t stage = 0; stage < job->o.pp; stage++)
         for (int type = HM_FORWARD_COMPUTE; type <= HM_BACKWARD_COMPUTE; type++) {
             uint32_t first = hm_synth_first(job, stage, type), n = hm_synth_count(job, stage, type);
-            for (uint32_t i = first; i < first + n; i++) value[i] *= factor[job->op[i].mb];
+            for (uint32_t i = first; i < first + n; i++) c->value[i] *= c->scratch[job->op[i].mb];
         }
 }
 
 /* Every worker collects once in `every` steps, each at a phase of its own, during some forward. */
-static void collect_garbage(const struct hm_synth_job *job, const struct hm_injection *in, size_t tag, size_t t,
-                            uint64_t lane, double *value, double *delay_s, double *scratch) {
-    (void)delay_s, (void)scratch;
+static void collect_garbage(const struct hm_synth_job *job, const struct hm_injection *in, const struct cell *c) {
     uint64_t every = (uint64_t)in->number[K_EVERY];
     for (int64_t stage = in->range[K_STAGE].first; stage <= in->range[K_STAGE].last; stage++) {
         struct hm_rng rng;
-        hm_synth_stream(&rng, job->o.seed, tag, HM_NO_LANE, lane * HM_MAX_STAGES + (uint64_t)stage);
-        if (((uint64_t)job->step_number[t] + hm_rng_below(&rng, every)) % every != 0) continue;
-        hm_synth_stream(&rng, job->o.seed, tag, t, lane * HM_MAX_STAGES + (uint64_t)stage);
+        hm_synth_stream(&rng, job->o.seed, c->tag, HM_NO_LANE, c->lane * HM_MAX_STAGES + (uint64_t)stage);
+        if (((uint64_t)job->step_number[c->t] + hm_rng_below(&rng, every)) % every != 0) continue;
+        hm_synth_stream(&rng, job->o.seed, c->tag, c->t, c->lane * HM_MAX_STAGES + (uint64_t)stage);
         uint32_t first = hm_synth_first(job, (uint32_t)stage, HM_FORWARD_COMPUTE),
                  n = hm_synth_count(job, (uint32_t)stage, HM_FORWARD_COMPUTE);
-        value[first + hm_rng_below(&rng, n)] += 1e-3 * in->number[K_MS];
+        c->value[first + hm_rng_below(&rng, n)] += 1e-3 * in->number[K_MS];
     }
 }
 
 /* Transfers between a stage and the next, both ways; with share < 1 the link flaps. */
-static void slow_link(const struct hm_synth_job *job, const struct hm_injection *in, size_t tag, size_t t,
-                      uint64_t lane, double *value, double *delay_s, double *scratch) {
-    (void)delay_s, (void)scratch;
+static void slow_link(const struct hm_synth_job *job, const struct hm_injection *in, const struct cell *c) {
     struct hm_rng rng;
-    hm_synth_stream(&rng, job->o.seed, tag, t, lane);
+    hm_synth_stream(&rng, job->o.seed, c->tag, c->t, c->lane);
     for (uint32_t i = 0; i < job->n_ops; i++)
         if (job->op[i].leader == i && job->op[i].edge >= 0 && within(&in->range[K_STAGE], job->op[i].edge) &&
             hm_rng_uniform(&rng) < in->number[K_SHARE])
-            value[i] *= in->number[K_FACTOR];
+            c->value[i] *= in->number[K_FACTOR];
 }
 
-static void wait_for_data(const struct hm_synth_job *job, const struct hm_injection *in, size_t tag, size_t t,
-                          uint64_t lane, double *value, double *delay_s, double *scratch) {
-    (void)value, (void)scratch;
+static void wait_for_data(const struct hm_synth_job *job, const struct hm_injection *in, const struct cell *c) {
     struct hm_rng rng;
-    hm_synth_stream(&rng, job->o.seed, tag, t, lane);
+    hm_synth_stream(&rng, job->o.seed, c->tag, c->t, c->lane);
     if (hm_rng_uniform(&rng) >= in->number[K_SHARE]) return;
     for (int64_t stage = in->range[K_STAGE].first; stage <= in->range[K_STAGE].last; stage++)
-        delay_s[stage] += 1e-3 * in->number[K_MS];
+        c->delay_s[stage] += 1e-3 * in->number[K_MS];
 }
 
-static void scale_type(const struct hm_synth_job *job, const struct hm_injection *in, size_t tag, size_t t,
-                       uint64_t lane, double *value, double *delay_s, double *scratch) {
-    (void)tag, (void)t, (void)delay_s, (void)scratch;
+static void scale_type(const struct hm_synth_job *job, const struct hm_injection *in, const struct cell *c) {
     const struct range *stages = &in->range[K_STAGE];
     for (int64_t stage = stages->first; stage <= stages->last; stage++) {
         uint32_t first = hm_synth_first(job, (uint32_t)stage, in->type),
                  n = hm_synth_count(job, (uint32_t)stage, in->type);
         for (uint32_t i = first; i < first + n; i++) {
             const struct hm_synth_op *op = &job->op[i], *leader = &job->op[op->leader];
-            if (leader->across != (lane == HM_NO_LANE) ||
+            if (leader->across != (c->lane == HM_NO_LANE) ||
                 (hm_is_compute(in->type) && !within(&in->range[K_MB], op->mb)))
                 continue;
             /* A group with several chosen members is scaled once, at the first of them. */
             if (leader != op && leader->type == op->type &&
                 (within(stages, leader->stage) || (op->across && stage > stages->first)))
                 continue;
-            value[op->leader] *= in->number[K_FACTOR];
+            c->value[op->leader] *= in->number[K_FACTOR];
         }
     }
 }
 
-/* ---- kinds
- * -------------------------------------------------------------------------------------------------------------------
- */
+/* ---- kinds ---- */
 
 #define KEY(k) (1u << (k))
 static const struct kind {
@@ -262,18 +253,9 @@ static void set_defaults(const struct hm_synth_job *job, struct hm_injection *in
     }
 }
 
-/* ---- reading
- * ----------------------------------------------------------------------------------------------------------------- */
+/* ---- reading ---- */
 
-static int wrong(const char *text, struct hm_error *err, const char *format, ...) HM_PRINTF(3, 4);
-static int wrong(const char *text, struct hm_error *err, const char *format, ...) {
-    char why[500];
-    va_list args;
-    va_start(args, format);
-    (void)vsnprintf(why, sizeof why, format, args);
-    va_end(args);
-    return hm_fail(err, HM_ERR_ARGUMENT, "--inject %.200s: %s", text, why);
-}
+#define wrong(text, err, format, ...) hm_fail(err, HM_ERR_ARGUMENT, "--inject %.200s: " format, text, ##__VA_ARGS__)
 
 static int read_range(const struct hm_synth_job *job, struct hm_injection *in, const char *text, int key,
                       const char *value, struct hm_error *err) {
@@ -382,7 +364,7 @@ static int parse(const struct hm_synth_job *job, size_t index, struct hm_injecti
     }
     set_defaults(job, in);
     if (strlen(text) >= sizeof copy) return wrong(text, err, "is longer than %zu characters", sizeof copy - 1);
-    strcpy(copy, text[length] ? text + length + 1 : "");
+    (void)snprintf(copy, sizeof copy, "%s", text[length] ? text + length + 1 : "");
     char *rest = copy, *part;
     while ((part = strsep(&rest, ",")) != NULL) {
         if (!*part && part == copy && !rest) break; /* "gc" and "gc:" take all defaults */
@@ -410,6 +392,6 @@ void hm_injections_apply(const struct hm_synth_job *job, size_t t, uint64_t lane
         const struct hm_injection *in = &job->injection[i];
         if (!within(&in->range[K_STEPS], job->step_number[t])) continue;
         if (lane == HM_NO_LANE ? in->kind->apply != scale_type : !within(&in->range[K_DP], (int64_t)lane)) continue;
-        in->kind->apply(job, in, HM_TAG_INJECTIONS + i, t, lane, value, delay_s, scratch);
+        in->kind->apply(job, in, &(struct cell){t, lane, HM_TAG_INJECTIONS + i, value, delay_s, scratch});
     }
 }

@@ -41,8 +41,7 @@ void hm_synth_stream(struct hm_rng *rng, uint64_t seed, uint64_t tag, uint64_t s
     hm_rng_seed(rng, mix(mix(mix(mix(seed + 0x9e3779b97f4a7c15u) + tag) + step) + lane));
 }
 
-/* ---- options
- * ------------------------------------------------------------------------------------------------------------------ */
+/* ---- options ---- */
 
 static int check_options(const struct hm_synth_options *o, struct hm_error *err) {
     const struct hm_pipeline p = {o->pp, o->vpp, o->microbatches};
@@ -81,8 +80,7 @@ static int check_options(const struct hm_synth_options *o, struct hm_error *err)
     return 0;
 }
 
-/* ---- the ops of a step
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- the ops of a step ---- */
 
 struct listing {
     struct hm_synth_job *job;
@@ -278,8 +276,7 @@ static void free_job(struct hm_synth_job *job) {
     hm_free(job->injection);
 }
 
-/* ---- one step
- * ----------------------------------------------------------------------------------------------------------------- */
+/* ---- one step ---- */
 
 struct step {
     double *duration, *start, *end; /* [lane][slot] */
@@ -354,45 +351,59 @@ static void make_step(struct maker *k) {
     hm_parallel(job->o.dp, k->threads, undelay_lane, k);
 }
 
-/* ---- rows
- * ---------------------------------------------------------------------------------------------------------------------
- */
+/* ---- rows ---- */
 
+/* While one step's rows go out, a thread makes the next one. */
 struct rows {
     struct maker maker;
-    struct step step;
-    size_t t; /* steps made */
-    uint32_t lane, op;
+    struct step step[2]; /* step t lies in step[t % 2] */
+    size_t out;          /* steps gone out, with the one in work; the maker is one ahead */
+    uint32_t lane, op;   /* next row */
+    bool pipelined, making;
+    pthread_t thread;
 };
+
+static bool step_alloc(struct step *s, const struct hm_synth_job *job) {
+    size_t cells;
+    if (!hm_mul(job->n_ops, job->o.dp, &cells)) return false;
+    s->duration = hm_alloc(cells, sizeof(double));
+    s->start = hm_alloc(cells, sizeof(double));
+    s->end = hm_alloc(cells, sizeof(double));
+    s->delay_s = hm_alloc((size_t)job->o.dp * job->o.pp, sizeof(double));
+    return s->duration && s->start && s->end && s->delay_s;
+}
+
+static void step_free(struct step *s) {
+    hm_free(s->duration);
+    hm_free(s->start);
+    hm_free(s->end);
+    hm_free(s->delay_s);
+}
 
 static int rows_begin(struct rows *r, const struct hm_synth_job *job, struct hm_error *err) {
     struct maker *k = &r->maker;
-    size_t cells = 0;
-    *r = (struct rows){0};
+    enum { WORTH_A_THREAD = 1 << 16 };     /* ops */
+    *r = (struct rows){.lane = job->o.dp}; /* nothing made yet */
     k->job = job;
-    k->step = &r->step;
     k->sigma = sqrt(log1p(job->o.noise * job->o.noise));
     k->threads = hm_thread_count(job->o.threads, job->o.dp);
-    bool good = hm_mul(job->n_ops, job->o.dp, &cells);
-    r->step.duration = good ? hm_alloc(cells, sizeof(double)) : NULL;
-    r->step.start = good ? hm_alloc(cells, sizeof(double)) : NULL;
-    r->step.end = good ? hm_alloc(cells, sizeof(double)) : NULL;
-    r->step.delay_s = hm_alloc((size_t)job->o.dp * job->o.pp, sizeof(double));
+    r->pipelined = k->threads > 1 && job->o.steps > 1 && job->n_ops * job->o.dp >= WORTH_A_THREAD;
     k->shared = hm_alloc(job->n_ops, sizeof(double));
     k->value = hm_alloc((size_t)k->threads, sizeof *k->value);
     k->scratch = hm_alloc((size_t)k->threads, sizeof *k->scratch);
-    good = r->step.duration && r->step.start && r->step.end && r->step.delay_s && k->shared && k->value && k->scratch;
+    bool good = step_alloc(&r->step[0], job) && (!r->pipelined || step_alloc(&r->step[1], job)) && k->shared &&
+                k->value && k->scratch;
     for (int i = 0; i < k->threads && good; i++) {
         k->value[i] = hm_alloc(job->n_ops, sizeof(double));
         k->scratch[i] = hm_alloc(job->o.microbatches, sizeof(double));
         good = k->value[i] && k->scratch[i];
     }
-    r->lane = job->o.dp; /* nothing made yet */
     return good ? 0 : hm_fail_memory(err);
 }
 
 static void rows_end(struct rows *r) {
     struct maker *k = &r->maker;
+    if (r->making) pthread_join(r->thread, NULL);
     for (int i = 0; i < k->threads; i++) {
         if (k->value) hm_free(k->value[i]);
         if (k->scratch) hm_free(k->scratch[i]);
@@ -400,10 +411,31 @@ static void rows_end(struct rows *r) {
     hm_free(k->value);
     hm_free(k->scratch);
     hm_free(k->shared);
-    hm_free(r->step.duration);
-    hm_free(r->step.start);
-    hm_free(r->step.end);
-    hm_free(r->step.delay_s);
+    step_free(&r->step[0]);
+    step_free(&r->step[1]);
+}
+
+static void *make_in_thread(void *maker) {
+    make_step(maker);
+    return NULL;
+}
+
+/* Waits for step r->out, or makes it; then has the one after it made. */
+static void next_step(struct rows *r) {
+    struct maker *k = &r->maker;
+    if (r->making) {
+        pthread_join(r->thread, NULL);
+    } else {
+        k->t = r->out;
+        k->step = &r->step[r->pipelined ? r->out % 2 : 0];
+        make_step(k);
+    }
+    r->making = false;
+    r->out++;
+    if (!r->pipelined || r->out == k->job->o.steps) return;
+    k->t = r->out;
+    k->step = &r->step[r->out % 2];
+    r->making = pthread_create(&r->thread, NULL, make_in_thread, k) == 0; /* if not, it is made when it is needed */
 }
 
 static size_t next_rows(void *context, struct hm_table_row *rows, size_t max, struct hm_error *err) {
@@ -413,19 +445,19 @@ static size_t next_rows(void *context, struct hm_table_row *rows, size_t max, st
     size_t n = 0;
     while (n < max) {
         if (r->lane == job->o.dp) {
-            if (r->t == job->o.steps) break;
-            r->maker.t = r->t++;
-            make_step(&r->maker);
+            if (r->out == job->o.steps) break;
+            next_step(r);
             r->lane = r->op = 0;
         }
-        const double *start = r->step.start + (size_t)r->lane * job->n_ops,
-                     *end = r->step.end + (size_t)r->lane * job->n_ops,
-                     *duration = r->step.duration + (size_t)r->lane * job->n_ops;
+        const struct step *step = &r->step[r->pipelined ? (r->out - 1) % 2 : 0];
+        const double *start = step->start + (size_t)r->lane * job->n_ops,
+                     *end = step->end + (size_t)r->lane * job->n_ops,
+                     *duration = step->duration + (size_t)r->lane * job->n_ops;
         for (; r->op < job->n_ops && n < max; r->op++) {
             const struct hm_synth_op *op = &job->op[r->op];
             double took =
                 hm_op_types[op->type].scope == HM_ALONE ? duration[op->slot] : end[op->slot] - start[op->slot];
-            rows[n++] = (struct hm_table_row){job->step_number[r->maker.t],
+            rows[n++] = (struct hm_table_row){job->step_number[r->out - 1],
                                               r->lane,
                                               op->stage,
                                               (op->stage * job->o.dp + r->lane) * job->o.tp,
@@ -445,9 +477,7 @@ static size_t next_rows(void *context, struct hm_table_row *rows, size_t max, st
     return n;
 }
 
-/* ---- files
- * --------------------------------------------------------------------------------------------------------------------
- */
+/* ---- files ---- */
 
 static char *metadata_path(const char *path) {
     return hm_sprintf("%.*s.yaml", (int)(strrchr(path, '.') - path), path);

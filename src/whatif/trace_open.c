@@ -61,7 +61,7 @@ static int select_steps(struct hm_recording *r, const char *text, struct hm_erro
         new_index[t] = wanted ? (uint32_t)kept : UINT32_MAX;
         if (!wanted) continue;
         r->steps[kept] = r->steps[t];
-        r->step_start_s[kept++] = r->step_start_s[t];
+        kept++;
     }
     if (status == 0 && kept == 0)
         status =
@@ -79,19 +79,56 @@ static int select_steps(struct hm_recording *r, const char *text, struct hm_erro
 
 /* ---- opening ---- */
 
-static int prepare(struct hm_trace *t, const char *path, const struct hm_trace_options *o, struct hm_error *err) {
-    t->recording = hm_recording_read(path, o->metadata, o->memory_bytes, o->threads, o->progress, o->context, err);
-    if (!t->recording) return -1;
+/* From a laid-out recording to a filled grid. 1: not complete, settle first. */
+static int build(struct hm_trace *t, const char *path, const struct hm_trace_options *o, struct hm_error *err) {
     struct hm_recording *r = t->recording;
-    t->model = hm_model_build(r->ref, r->n_ref, r->layout.dp * r->layout.dsp, path, err);
+    int64_t dp = r->layout.dp * (r->layout.dsp ? r->layout.dsp : 1);
+    t->model = hm_model_build(r->ref, r->n_ref, dp, path, err);
     if (!t->model) return -1;
     bool ends = false;
     for (size_t i = 0; i < t->model->n_slots; i++) ends |= t->model->slot[i].type == HM_OPTIMIZER;
     if (!ends)
         return hm_fail(err, HM_ERR_INPUT, "%s: no step has an end: there is no optimizer op; record whole steps", path);
     if (o->steps && select_steps(r, o->steps, err) != 0) return -1;
-    t->program = hm_program_compile(t->model, err);
-    if (!t->program || hm_grid_fill(&t->grid, r, t->model, o->threads, err) != 0) return -1;
+    if (!(t->program = hm_program_compile(t->model, err))) return -1;
+    return hm_grid_fill(&t->grid, r, t->model, o->threads, err);
+}
+
+static void tear_down(struct hm_trace *t) {
+    hm_program_free(t->program);
+    hm_model_free(t->model);
+    t->program = NULL;
+    t->model = NULL;
+}
+
+/* Complete recordings are read straight into the grid; whatever speaks against that leads to the settling way, which has the last word. */
+static int read_and_build(struct hm_trace *t, const char *path, const struct hm_trace_options *o,
+                          struct hm_error *err) {
+    struct hm_recording *r = t->recording;
+    struct hm_layout meta = {0};
+    if (o->metadata && hm_metadata_read(o->metadata, &meta, err) != 0) return -1;
+    int status = o->steps ? 1 : hm_recording_survey(r, err);
+    if (status < 0) return -1;
+    if (status == 0) {
+        struct hm_error first = {0};
+        r->layout.dsp = meta.dsp;
+        status = build(t, path, o, &first);
+        if (status < 0 && first.code != HM_ERR_INPUT) {
+            if (err) *err = first;
+            return -1;
+        }
+        if (status == 0) return hm_recording_layout(r, o->metadata, err);
+        tear_down(t);
+        hm_recording_forget(r);
+    }
+    if (hm_recording_settle(r, err) != 0 || hm_recording_layout(r, o->metadata, err) != 0) return -1;
+    return build(t, path, o, err);
+}
+
+static int prepare(struct hm_trace *t, const char *path, const struct hm_trace_options *o, struct hm_error *err) {
+    t->recording = hm_recording_open(path, o->memory_bytes, o->threads, o->progress, o->context, err);
+    if (!t->recording || read_and_build(t, path, o, err) != 0) return -1;
+    struct hm_recording *r = t->recording;
     hm_recording_release_rows(r);
     t->ops = t->grid.steps * t->grid.lanes * t->grid.slots;
     if (t->grid.negative_zeroed &&

@@ -1,0 +1,37 @@
+# Joins web/NAME.html with the files it includes and writes the result as a C byte array; a script for `cmake -P`.
+#
+# "@include FILE@" stands for the text of FILE (from web/ or the npm packages). Our JavaScript files are ES modules with one import
+# or export a line; each becomes a function of its own that returns what it exports, as they all end up in one <script>. Include
+# them in the order of their imports.
+function(wrap_module file variable)
+  get_filename_component(name ${file} NAME_WE)
+  set(text "${${variable}}")
+  string(REGEX MATCHALL "(^|\n)export (async )?(function|const) [A-Za-z0-9_]+" exports "${text}")
+  string(REGEX REPLACE "[ \n]*export (async )?(function|const) ([A-Za-z0-9_]+)" "\\3" exports "${exports}")
+  string(REPLACE ";" ", " exports "${exports}")
+  string(REGEX REPLACE "(^|\n)import [*] as ([A-Za-z0-9_]+) from \"./([a-z_]+).js\"" "\\1const \\2 = module_\\3" text "${text}")
+  string(REGEX REPLACE "(^|\n)import ({[^}\n]*}) from \"./([a-z_]+).js\"" "\\1const \\2 = module_\\3" text "${text}")
+  string(REGEX REPLACE "(^|\n)export " "\\1" text "${text}")
+  set(${variable} "const module_${name} = (() => {\n${text}\nreturn { ${exports} };\n})();" PARENT_SCOPE)
+endfunction()
+
+file(READ ${WEB}/${NAME}.html page)
+while(page MATCHES "@include ([A-Za-z0-9_./-]+)@")
+  set(mark "${CMAKE_MATCH_0}")
+  set(file "${CMAKE_MATCH_1}")
+  if(EXISTS ${WEB}/${file})
+    file(READ ${WEB}/${file} text)
+    if(file MATCHES "\\.js$")
+      wrap_module(${file} text)
+    endif()
+  else()
+    file(READ ${NPM}/${file} text)
+  endif()
+  string(REPLACE "${mark}" "${text}" page "${page}")
+endwhile()
+get_filename_component(folder ${HEADER} DIRECTORY)
+file(WRITE ${folder}/${NAME}.html "${page}")
+file(READ ${folder}/${NAME}.html hex HEX)
+string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," hex "${hex}")
+string(REGEX REPLACE "(................................................................................)" "\\1\n" hex "${hex}")
+file(WRITE ${HEADER} "/* Made by cmake/EmbedPage.cmake from web/${NAME}.html */\nstatic const unsigned char hm_page_${NAME}[] = {\n${hex}\n};\n")

@@ -1,0 +1,302 @@
+/* fleet.c - collects results from files and folders. */
+#include "fleet.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define FIELD(kind, name)                                                                                              \
+    { #name, HM_FIELD_##kind, offsetof(struct hm_job, name) }
+const struct hm_job_field hm_job_fields[HM_JOB_FIELDS] = {
+    FIELD(TEXT, file),
+    FIELD(TEXT, name),
+    FIELD(COUNT, dp),
+    FIELD(COUNT, pp),
+    FIELD(COUNT, tp),
+    FIELD(COUNT, cp),
+    FIELD(COUNT, vpp),
+    FIELD(COUNT, world),
+    FIELD(COUNT, workers),
+    FIELD(COUNT, steps),
+    FIELD(NUMBER, actual_s),
+    FIELD(NUMBER, replayed_s),
+    FIELD(NUMBER, ideal_s),
+    FIELD(NUMBER, discrepancy),
+    FIELD(NUMBER, slowdown),
+    FIELD(NUMBER, waste),
+    FIELD(NUMBER, worker_share),
+    FIELD(NUMBER, last_stage_share),
+    FIELD(NUMBER, step_p50),
+    FIELD(NUMBER, step_p90),
+    FIELD(NUMBER, step_p99),
+    FIELD(NUMBER, gpu_hours),
+    FIELD(TEXT, cause),
+    FIELD(NUMBER, cause_confidence),
+    FIELD(NUMBER, cause_recovers),
+    FIELD(TEXT, causes),
+    FIELD(TEXT, fix),
+    FIELD(NUMBER, fix_speedup),
+};
+
+/* ---- jobs --------------------------------------------------------------------------------------------------------------------- */
+
+static void clear(struct hm_job *job) {
+    *job = (struct hm_job){0};
+    for (size_t k = 0; k < HM_JOB_FIELDS; k++)
+        if (hm_job_fields[k].kind == HM_FIELD_NUMBER) *hm_job_number(job, &hm_job_fields[k]) = NAN;
+}
+
+void hm_job_release(struct hm_job *job) {
+    for (size_t k = 0; k < HM_JOB_FIELDS; k++)
+        if (hm_job_fields[k].kind == HM_FIELD_TEXT) hm_free((char *)*hm_job_text(job, &hm_job_fields[k]));
+}
+
+struct hm_job *hm_job_add(struct hm_job_list *list, struct hm_error *err) {
+    struct hm_job *grown = hm_grow(list->job, list->n, &list->capacity, sizeof *grown);
+    if (!grown) {
+        hm_fail_memory(err);
+        return NULL;
+    }
+    list->job = grown;
+    clear(&list->job[list->n]);
+    return &list->job[list->n++];
+}
+
+/* ---- finding files --------------------------------------------------------------------------------------------------------------- */
+
+struct box {
+    struct hm_fleet f;
+    struct hm_job_list list;
+    char **path; /* JSON results found */
+    size_t n_paths, path_capacity;
+    struct hm_fleet_skipped *skipped;
+    size_t n_skipped, skipped_capacity;
+    size_t *order;
+};
+
+static bool ends_with(const char *text, const char *end) {
+    size_t n = strlen(text), m = strlen(end);
+    return n >= m && strcmp(text + n - m, end) == 0;
+}
+
+static int add_path(struct box *b, char *path, struct hm_error *err) {
+    char **grown = path ? hm_grow(b->path, b->n_paths, &b->path_capacity, sizeof *grown) : NULL;
+    if (!grown) {
+        hm_free(path);
+        return hm_fail_memory(err);
+    }
+    b->path = grown;
+    b->path[b->n_paths++] = path;
+    return 0;
+}
+
+static int skip(struct box *b, const char *file, const char *why, struct hm_error *err) {
+    struct hm_fleet_skipped *grown = hm_grow(b->skipped, b->n_skipped, &b->skipped_capacity, sizeof *grown);
+    if (grown) b->skipped = grown;
+    char *copy = grown ? hm_strdup(file) : NULL, *reason = grown ? hm_strdup(why) : NULL;
+    if (!copy || !reason) {
+        hm_free(copy);
+        hm_free(reason);
+        return hm_fail_memory(err);
+    }
+    b->skipped[b->n_skipped++] = (struct hm_fleet_skipped){copy, reason};
+    return 0;
+}
+
+/* The reason without the name of the file in front: lists name the file anyway. */
+static const char *reason_of(const struct hm_error *err, const char *file) {
+    size_t n = strlen(file);
+    return strncmp(err->message, file, n) == 0 && strncmp(err->message + n, ": ", 2) == 0 ? err->message + n + 2
+                                                                                          : err->message;
+}
+
+static int compare_paths(const void *a, const void *b) {
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+enum { DEEPEST = 32 }; /* folders within folders: links may go round in circles */
+
+static int search_folder(struct box *b, const char *folder, int depth, struct hm_error *err) {
+    DIR *dir = opendir(folder);
+    if (!dir) return skip(b, folder, strerror(errno), err);
+    size_t first = b->n_paths;
+    int status = 0;
+    char **inner = NULL;
+    size_t n_inner = 0, inner_capacity = 0;
+    for (struct dirent *e; status == 0 && (e = readdir(dir)) != NULL;) {
+        if (e->d_name[0] == '.') continue;
+        struct stat st;
+        char *path = hm_sprintf("%s%s%s", folder, ends_with(folder, "/") ? "" : "/", e->d_name);
+        if (path && (ends_with(path, ".json") || ends_with(path, ".json.gz"))) {
+            status = add_path(b, path, err);
+        } else if (path && depth < DEEPEST && stat(path, &st) == 0 && S_ISDIR(st.st_mode)) {
+            char **grown = hm_grow(inner, n_inner, &inner_capacity, sizeof *grown);
+            if (grown) {
+                inner = grown;
+                inner[n_inner++] = path;
+            } else {
+                hm_free(path);
+                status = hm_fail_memory(err);
+            }
+        } else {
+            if (!path) status = hm_fail_memory(err);
+            hm_free(path);
+        }
+    }
+    closedir(dir);
+    if (b->n_paths > first) qsort(b->path + first, b->n_paths - first, sizeof *b->path, compare_paths);
+    if (n_inner) qsort(inner, n_inner, sizeof *inner, compare_paths);
+    for (size_t i = 0; i < n_inner; i++) {
+        if (status == 0) status = search_folder(b, inner[i], depth + 1, err);
+        hm_free(inner[i]);
+    }
+    hm_free(inner);
+    return status;
+}
+
+static int take_input(struct box *b, const char *path, struct hm_error *err) {
+    struct stat st;
+    struct hm_error why = {0};
+    if (stat(path, &st) == 0 && S_ISDIR(st.st_mode)) return search_folder(b, path, 0, err);
+    if (!ends_with(path, ".parquet")) return add_path(b, hm_strdup(path), err);
+    if (hm_jobs_read_parquet(path, &b->list, &why) == 0) return 0;
+    if (why.code == HM_ERR_MEMORY) return hm_fail_memory(err);
+    return skip(b, path, reason_of(&why, path), err);
+}
+
+/* ---- reading results, in parallel --------------------------------------------------------------------------------------------------- */
+
+struct reading {
+    struct box *b;
+    struct hm_job *job;       /* [path] */
+    struct hm_error *failure; /* [thread]: the latest */
+    char **why;               /* [path] reason to skip it */
+    pthread_mutex_t lock;
+    size_t done;
+    hm_progress_fn progress;
+    void *context;
+    atomic_int stop; /* an enum hm_error_code */
+};
+
+static void read_one(void *context, size_t i, int thread) {
+    struct reading *r = context;
+    if (atomic_load(&r->stop) != HM_OK) return;
+    struct hm_error *failure = &r->failure[thread];
+    clear(&r->job[i]);
+    bool good = (r->job[i].file = hm_strdup(r->b->path[i])) != NULL;
+    if (!good)
+        atomic_store(&r->stop, HM_ERR_MEMORY);
+    else if (hm_job_read_json(r->b->path[i], &r->job[i], failure) != 0) {
+        r->why[i] = hm_strdup(reason_of(failure, r->b->path[i]));
+        if (failure->code == HM_ERR_MEMORY || !r->why[i]) atomic_store(&r->stop, HM_ERR_MEMORY);
+    }
+    pthread_mutex_lock(&r->lock);
+    r->done++;
+    if (r->progress && r->progress(r->context, "reading results", (double)r->done, (double)r->b->n_paths))
+        atomic_store(&r->stop, HM_ERR_CANCELLED);
+    pthread_mutex_unlock(&r->lock);
+}
+
+/* Moves what was read into the list, in the order of the inputs, and names what was not. */
+static int take_results(struct reading *r, struct hm_error *err) {
+    int status = 0;
+    for (size_t i = 0; i < r->b->n_paths; i++) {
+        struct hm_job *job = status == 0 && !r->why[i] ? hm_job_add(&r->b->list, err) : NULL;
+        if (job) {
+            *job = r->job[i];
+        } else {
+            hm_job_release(&r->job[i]);
+            if (status == 0) status = r->why[i] ? skip(r->b, r->b->path[i], r->why[i], err) : -1;
+        }
+    }
+    return status;
+}
+
+static int read_results(struct box *b, int threads, hm_progress_fn progress, void *context, struct hm_error *err) {
+    struct reading r = {.b = b, .progress = progress, .context = context};
+    threads = hm_thread_count(threads, b->n_paths);
+    r.job = hm_alloc(b->n_paths + 1, sizeof *r.job);
+    r.why = hm_alloc(b->n_paths + 1, sizeof *r.why);
+    r.failure = hm_alloc((size_t)threads, sizeof *r.failure);
+    int status = 0;
+    if (r.job && r.why && r.failure) {
+        pthread_mutex_init(&r.lock, NULL);
+        hm_parallel(b->n_paths, threads, read_one, &r);
+        pthread_mutex_destroy(&r.lock);
+        if (atomic_load(&r.stop) == HM_OK) {
+            status = take_results(&r, err);
+        } else {
+            for (size_t i = 0; i < b->n_paths; i++) hm_job_release(&r.job[i]);
+            status = atomic_load(&r.stop) == HM_ERR_CANCELLED ? hm_fail(err, HM_ERR_CANCELLED, "stopped")
+                                                              : hm_fail_memory(err);
+        }
+    } else {
+        status = hm_fail_memory(err);
+    }
+    for (size_t i = 0; r.why && i < b->n_paths; i++) hm_free(r.why[i]);
+    hm_free(r.job);
+    hm_free(r.why);
+    hm_free(r.failure);
+    return status;
+}
+
+/* ---- the fleet ------------------------------------------------------------------------------------------------------------------------- */
+
+static int finish(struct box *b, struct hm_error *err) {
+    if (b->list.n == 0 && b->n_skipped)
+        return hm_fail(err, HM_ERR_INPUT, "%s: %s; no usable result is left (%zu skipped)", b->skipped[0].file,
+                       b->skipped[0].why, b->n_skipped);
+    if (b->list.n == 0)
+        return hm_fail(err, HM_ERR_INPUT,
+                       "no result found; give files that hindmost analyze --json wrote, or folders of them");
+    double *scratch = hm_alloc(b->list.n, 2 * sizeof *scratch);
+    b->order = hm_alloc(b->list.n, 2 * sizeof *b->order);
+    int status = 0;
+    if (scratch && b->order) {
+        b->f.jobs = b->list.job, b->f.n_jobs = b->list.n;
+        b->f.skipped = b->skipped, b->f.n_skipped = b->n_skipped;
+        hm_fleet_sum(&b->f, b->order, b->order + b->list.n, scratch);
+    } else {
+        status = hm_fail_memory(err);
+    }
+    hm_free(scratch);
+    return status;
+}
+
+struct hm_fleet *hm_fleet_read(const char *const *paths, size_t n, int threads, hm_progress_fn progress, void *context,
+                               struct hm_error *err) {
+    struct box *b = hm_alloc(1, sizeof *b);
+    if (!b) {
+        hm_fail_memory(err);
+        return NULL;
+    }
+    int status = 0;
+    for (size_t i = 0; i < n && status == 0; i++) status = take_input(b, paths[i], err);
+    if (status == 0) status = read_results(b, threads, progress, context, err);
+    if (status == 0) status = finish(b, err);
+    if (status == 0) return &b->f;
+    hm_fleet_free(&b->f);
+    return NULL;
+}
+
+void hm_fleet_free(struct hm_fleet *fleet) {
+    if (!fleet) return;
+    struct box *b = (struct box *)fleet;
+    for (size_t i = 0; i < b->list.n; i++) hm_job_release(&b->list.job[i]);
+    for (size_t i = 0; i < b->n_paths; i++) hm_free(b->path[i]);
+    for (size_t i = 0; i < b->n_skipped; i++) {
+        hm_free((char *)b->skipped[i].file);
+        hm_free((char *)b->skipped[i].why);
+    }
+    hm_free(b->list.job);
+    hm_free(b->path);
+    hm_free(b->skipped);
+    hm_free(b->order);
+    hm_free(b);
+}
