@@ -178,6 +178,10 @@ struct hm_diagnosis {
     size_t n_causes, n_fixes;
     const struct hm_cause *causes; /* by recovers, largest first */
     const struct hm_fix *fixes;    /* by speedup, largest first */
+    /* Slack of the edge between stage i and i + 1: the delay of each of its transfers that makes a step 1 % longer. Empty without a
+     * pipeline, and for very large traces. */
+    size_t n_edges;
+    const double *edge_slack_s;
     bool straggling;               /* S >= 1.1 */
     const char *summary;           /* the verdict in a sentence or two */
 };

@@ -163,7 +163,9 @@ int analyze_main(int argc, char **argv) {
     struct hm_error err = {0};
     struct hm_trace *trace = hm_trace_open(q.trace, &q.open, &err);
     struct hm_analysis *a = trace ? hm_analyze(trace, &q.analysis, &err) : NULL;
-    status = a ? report(&q, trace, a, NULL) : complain(&err);
+    struct hm_diagnosis *d = a ? hm_diagnose(trace, a, q.analysis.threads, &err) : NULL;
+    status = d ? report(&q, trace, a, d) : complain(&err);
+    hm_diagnosis_free(d);
     hm_analysis_free(a);
     hm_trace_free(trace);
     return status;

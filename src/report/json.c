@@ -214,6 +214,7 @@ void hm_analysis_write_json(const struct hm_analysis *a, const struct hm_diagnos
     if (d) {
         causes(&j, d);
         fixes(&j, d);
+        if (d->n_edges) array(&j, "edge_slack_s", d->edge_slack_s, d->n_edges, 1);
         hm_json_object(&j, "verdict");
         hm_json_bool(&j, "straggling", d->straggling);
         hm_json_string(&j, "summary", d->summary);

@@ -203,9 +203,9 @@ int hm_table_replace(const char *path, hm_table_copy_fn copy, void *context, str
             status = hm_fail(err, HM_ERR_IO, "%s: cannot write: %s; nothing was left behind", path,
                              strerror(errno ? errno : EIO));
         if (status != 0) unlink(temporary);
-        hm_temporary_remove(temporary);
     }
     hm_str_free(&sql);
+    hm_temporary_remove(temporary);
     hm_free(temporary);
     return status;
 }

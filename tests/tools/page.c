@@ -38,7 +38,7 @@ static struct hm_diagnosis made_up(const struct hm_analysis *a) {
                                      .n_steps = 1, .steps = steps, .n_op_types = 1, .op_types = types};
     for (size_t k = 0; k < FIXES; k++)
         fix[k] = (struct hm_fix){fixes[k], a->replayed_s / (1.4 - 0.05 * (double)k), 1.4 - 0.05 * (double)k, "do \"this\" & that; assumes <nothing>"};
-    return (struct hm_diagnosis){CAUSES, FIXES, cause, fix, true, "Slow workers cost most; <i>replace them</i> & look at the sequences."};
+    return (struct hm_diagnosis){.n_causes = CAUSES, .n_fixes = FIXES, .causes = cause, .fixes = fix, .straggling = true, .summary = "Slow workers cost most; <i>replace them</i> & look at the sequences."};
 }
 
 int main(int argc, char **argv) {
