@@ -10,7 +10,8 @@ static void print(const struct hm_analysis *a) {
         if (a->by_worker[w] > a->by_worker[slowest]) slowest = w; /* workers that were left out are NaN: never larger */
     printf("%s: %zu steps of %zu workers\n", a->name, a->n_steps, a->pp * a->dp);
     printf("S = %.4f: a step takes %.3f s, without stragglers %.3f s\n", a->slowdown, a->replayed_s, a->ideal_s);
-    printf("slowest worker: stage %zu of DP rank %zu, S_w = %.4f\n", slowest / a->dp, slowest % a->dp, a->by_worker[slowest]);
+    printf("slowest worker: stage %zu of DP rank %zu, S_w = %.4f\n", slowest / a->dp, slowest % a->dp,
+           a->by_worker[slowest]);
     for (size_t i = 0; i < a->n_dropped; i++)
         printf("left out: %zu %s (%s)\n", a->dropped[i].count, a->dropped[i].what, a->dropped[i].why);
 }

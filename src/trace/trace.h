@@ -16,7 +16,10 @@ struct hm_row {
     uint64_t key;
     double start_s, duration_s;
 };
-enum { HM_STEP_BITS = 21, HM_DP_BITS = 14, HM_STAGE_BITS = 8, HM_TYPE_BITS = 4, HM_SEQ_BITS = 17 };
+#ifndef HM_STEP_BITS /* the fuzz build, which makes a recording thousands of times a second, has a small table of steps */
+#define HM_STEP_BITS 21
+#endif
+enum { HM_DP_BITS = 14, HM_STAGE_BITS = 8, HM_TYPE_BITS = 4, HM_SEQ_BITS = 17 };
 enum { HM_MAX_DP = 1 << HM_DP_BITS, HM_MAX_STAGES = 1 << HM_STAGE_BITS, HM_MAX_SEQ = 1 << HM_SEQ_BITS };
 #define HM_KEY_DEAD UINT64_MAX /* a row that was left out */
 

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -166,7 +167,7 @@ static void apply(struct whatif *w, size_t index, size_t block, double *duration
             }
         }
     }
-    __atomic_fetch_add(&w->selected[index], touched, __ATOMIC_RELAXED);
+    atomic_fetch_add_explicit(&w->selected[index], touched, memory_order_relaxed);
 }
 
 static void replay_block(void *context, size_t block, int thread) {

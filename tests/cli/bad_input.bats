@@ -164,17 +164,17 @@ END
 
 @test "numbers outside any layout" {
     variant out.parquet "UPDATE t SET dp_rank = -1 WHERE dp_rank = 1"
-    refused "$DIR/out.parquet" "dp_rank -1: dp_rank is outside the layout"
+    refused "$DIR/out.parquet" "dp_rank (-1|is|[0-9]+).*outside the layout"
     variant out.parquet "UPDATE t SET dp_rank = 20000 WHERE dp_rank = 1"
-    refused "$DIR/out.parquet" "dp_rank 20000: dp_rank is outside the layout"
+    refused "$DIR/out.parquet" "dp_rank 20000.*outside the layout"
     variant out.parquet "UPDATE t SET stage = 4000 WHERE stage = 1"
-    refused "$DIR/out.parquet" "stage 4000: stage is outside the layout"
+    refused "$DIR/out.parquet" "stage 4000.*outside the layout"
     variant out.parquet "UPDATE t SET stage = -1 WHERE stage = 1"
-    refused "$DIR/out.parquet" "stage is outside the layout"
+    refused "$DIR/out.parquet" "stage.* outside the layout"
     variant out.parquet "UPDATE t SET step = -step - 1"
-    refused "$DIR/out.parquet" "step is outside the layout"
+    refused "$DIR/out.parquet" "step.* outside the layout"
     variant out.parquet "UPDATE t SET seq_id = 2000000000 WHERE seq_id = 3"
-    refused "$DIR/out.parquet" "seq_id is outside the layout"
+    refused "$DIR/out.parquet" "seq_id.* outside the layout"
     variant out.parquet "UPDATE t SET stage = NULL WHERE stage = 1"
     refused "$DIR/out.parquet" "no usable stage"
 }

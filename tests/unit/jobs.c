@@ -37,7 +37,13 @@ static int random_to(struct hm_rng *rng, int given, int most) {
 static int add_op(struct job *j, int stage, int type, int mc, int mb) {
     int i = j->n_ops++, seq = 0;
     for (int k = 0; k < i; k++) seq += j->op[k].stage == stage && j->op[k].type == type;
-    j->op[i] = (struct job_op){.stage = stage, .type = type, .seq = seq, .mc = mc, .mb = mb, .gmc = mc < 0 ? -1 : mc * j->pp + stage, .group = i};
+    j->op[i] = (struct job_op){.stage = stage,
+                               .type = type,
+                               .seq = seq,
+                               .mc = mc,
+                               .mb = mb,
+                               .gmc = mc < 0 ? -1 : mc * j->pp + stage,
+                               .group = i};
     return i;
 }
 
@@ -71,7 +77,8 @@ static void turn(const struct job *j, int k, bool backward, int *mc, int *mb) {
 }
 
 /* One compute with its receive before and its send after it. `previous` is the last compute of the same direction, `last` of either. */
-static int add_compute(struct job *j, int stage, bool backward, int mc, int mb, int *previous, int last, int *last_send, int *last_recv) {
+static int add_compute(struct job *j, int stage, bool backward, int mc, int mb, int *previous, int last, int *last_send,
+                       int *last_recv) {
     int gmc = mc * j->pp + stage, chunks = j->pp * j->vpp;
     bool receives = backward ? gmc + 1 < chunks : gmc > 0, sends = backward ? gmc > 0 : gmc + 1 < chunks;
     int recv = receives ? add_op(j, stage, backward ? JOB_BACKWARD_RECV : JOB_FORWARD_RECV, mc, mb) : -1;
@@ -90,20 +97,24 @@ static int add_compute(struct job *j, int stage, bool backward, int mc, int mb, 
 }
 
 static void add_schedule(struct job *j, int stage) {
-    int total = j->microbatches * j->vpp, warmup = j->vpp == 1 ? j->pp - stage - 1 : (j->pp - stage - 1) * 2 + (j->vpp - 1) * j->pp;
+    int total = j->microbatches * j->vpp,
+        warmup = j->vpp == 1 ? j->pp - stage - 1 : (j->pp - stage - 1) * 2 + (j->vpp - 1) * j->pp;
     if (warmup > total || (j->vpp > 1 && j->microbatches == j->pp)) warmup = total;
-    int last = -1, before_last = -1, previous[2] = {-1, -1}, last_send[2] = {-1, -1}, last_recv[2] = {-1, -1}, done[2] = {0, 0};
+    int last = -1, before_last = -1, previous[2] = {-1, -1}, last_send[2] = {-1, -1}, last_recv[2] = {-1, -1},
+        done[2] = {0, 0};
     bool first_backward = true;
     for (int k = 0; k < 2 * total; k++) {
         bool backward = k >= warmup && (k >= 2 * total - warmup || (k - warmup) % 2 == 1);
         int mc, mb;
         turn(j, done[backward]++, backward, &mc, &mb);
         int from = j->n_ops;
-        int compute = add_compute(j, stage, backward, mc, mb, &previous[backward], last, &last_send[backward], &last_recv[backward]);
+        int compute = add_compute(j, stage, backward, mc, mb, &previous[backward], last, &last_send[backward],
+                                  &last_recv[backward]);
         /* the first backward transfers are posted after the compute two places before the first backward */
         if (backward && first_backward && before_last >= 0)
             for (int i = from; i < j->n_ops; i++)
-                if (j->op[i].type == JOB_BACKWARD_RECV || j->op[i].type == JOB_BACKWARD_SEND) wait_for(j, i, before_last);
+                if (j->op[i].type == JOB_BACKWARD_RECV || j->op[i].type == JOB_BACKWARD_SEND)
+                    wait_for(j, i, before_last);
         first_backward = first_backward && !backward;
         before_last = last;
         last = compute;
@@ -217,12 +228,14 @@ void job_solve(struct job *j, uint64_t seed, double delay_s) {
     struct hm_rng rng;
     hm_rng_seed(&rng, seed);
     size_t n = (size_t)(j->dp * j->n_ops);
-    double *ready = must(calloc(n, sizeof *ready)), *end = must(calloc(n, sizeof *end)), *delay = must(calloc(n, sizeof *delay));
+    double *ready = must(calloc(n, sizeof *ready)), *end = must(calloc(n, sizeof *end)),
+           *delay = must(calloc(n, sizeof *delay));
     for (int t = 0; t < j->steps; t++) {
         struct solver s = {j, (size_t)t * n, delay, ready, end};
         for (size_t i = 0; i < n; i++) ready[i] = end[i] = NAN;
         /* the op that starts the step starts at 0: the recording's clock counts from it */
-        for (size_t i = 0; i < n; i++) delay[i] = j->op[i % (size_t)j->n_ops].n_deps ? delay_s * hm_rng_uniform(&rng) : 0;
+        for (size_t i = 0; i < n; i++)
+            delay[i] = j->op[i % (size_t)j->n_ops].n_deps ? delay_s * hm_rng_uniform(&rng) : 0;
         j->step_s[t] = 0;
         for (int l = 0; l < j->dp; l++)
             for (int i = 0; i < j->n_ops; i++) {
@@ -258,7 +271,9 @@ struct job *job_make(uint64_t seed, const struct job_options *options) {
     j->pp = random_to(&rng, o->pp, 4);
     j->dp = random_to(&rng, o->dp, 4);
     j->vpp = j->pp > 1 ? random_to(&rng, o->vpp, 3) : 1;
-    j->microbatches = o->microbatches ? o->microbatches : j->vpp > 1 ? j->pp * (1 + (int)hm_rng_below(&rng, 2)) : 1 + (int)hm_rng_below(&rng, 6);
+    j->microbatches = o->microbatches ? o->microbatches
+                      : j->vpp > 1    ? j->pp * (1 + (int)hm_rng_below(&rng, 2))
+                                      : 1 + (int)hm_rng_below(&rng, 6);
     j->steps = random_to(&rng, o->steps, 10);
     j->overlap = o->overlap < 0 ? hm_rng_below(&rng, 2) != 0 : o->overlap != 0;
     j->op = must(calloc((size_t)(j->pp * (j->microbatches * j->vpp * 6 + j->vpp * 2 + 8)), sizeof *j->op));
@@ -313,12 +328,14 @@ void job_write_csv(const struct job *j, const char *path, const struct job_table
     fputs("dp_rank,stage,rank,step,optype,start_ts,duration,seq_id,mc,mb_id,gmc\n", f);
     for (size_t k = 0; k < n; k++) {
         size_t at = order[k];
-        int i = (int)(at % (size_t)j->n_ops), lane = (int)(at / (size_t)j->n_ops % (size_t)j->dp), t = (int)(at / (size_t)(j->n_ops * j->dp));
+        int i = (int)(at % (size_t)j->n_ops), lane = (int)(at / (size_t)j->n_ops % (size_t)j->dp),
+            t = (int)(at / (size_t)(j->n_ops * j->dp));
         const struct job_op *op = &j->op[i];
         int dp_rank = o->dp_rank ? o->dp_rank[lane] : lane;
         double clock = o->clock_s > 0 ? o->clock_s + 100.0 * t : 0;
-        fprintf(f, "%d,%d,%d,%d,%s,%.17g,%.17g,%d,%d,%d,%d\n", dp_rank, op->stage, op->stage * j->dp + dp_rank, j->step_number[t], names[op->type],
-                clock + j->start[at], j->recorded[at], op->seq, op->mc, op->mb, op->gmc);
+        fprintf(f, "%d,%d,%d,%d,%s,%.17g,%.17g,%d,%d,%d,%d\n", dp_rank, op->stage, op->stage * j->dp + dp_rank,
+                j->step_number[t], names[op->type], clock + j->start[at], j->recorded[at], op->seq, op->mc, op->mb,
+                op->gmc);
     }
     if (fclose(f) != 0) abort();
     free(order);

@@ -9,21 +9,21 @@
 #include "base/base.h"
 
 enum job_type { /* in the order of names in jobs.c */
-    JOB_FORWARD,
-    JOB_BACKWARD,
-    JOB_FORWARD_SEND,
-    JOB_FORWARD_RECV,
-    JOB_BACKWARD_SEND,
-    JOB_BACKWARD_RECV,
-    JOB_GATHER,
-    JOB_SCATTER,
-    JOB_LAYERNORM,
-    JOB_EMBEDDING,
-    JOB_SEPARATE,
-    JOB_CLIP,
-    JOB_OPTIMIZER,
-    JOB_GC,
-    JOB_TYPES
+                JOB_FORWARD,
+                JOB_BACKWARD,
+                JOB_FORWARD_SEND,
+                JOB_FORWARD_RECV,
+                JOB_BACKWARD_SEND,
+                JOB_BACKWARD_RECV,
+                JOB_GATHER,
+                JOB_SCATTER,
+                JOB_LAYERNORM,
+                JOB_EMBEDDING,
+                JOB_SEPARATE,
+                JOB_CLIP,
+                JOB_OPTIMIZER,
+                JOB_GC,
+                JOB_TYPES
 };
 
 enum { JOB_MAX_DEPS = 8 };
@@ -48,8 +48,9 @@ struct job {
     struct job_op *op;
     int n_ops;
     int *step_number; /* [steps], ascending */
-    double *duration, *start, *recorded; /* [step][dp][op]: own or transfer duration; recorded start; recorded duration */
-    double *step_s;   /* [step] to the last optimizer's end */
+    double *duration, *start,
+        *recorded;  /* [step][dp][op]: own or transfer duration; recorded start; recorded duration */
+    double *step_s; /* [step] to the last optimizer's end */
 };
 
 struct job *job_make(uint64_t seed, const struct job_options *options);
@@ -60,9 +61,9 @@ void job_solve(struct job *job, uint64_t seed, double delay_s);
 
 /* What to write differently from the straight table. All zero: the straight table. */
 struct job_table {
-    const int *dp_rank;   /* [dp] number to write for a replica; NULL: its index */
-    double clock_s;       /* added to all starts, and 100 s a step: an absolute clock; 0: step-relative */
-    uint64_t shuffle;     /* seed: rows in random order; 0: in order */
+    const int *dp_rank; /* [dp] number to write for a replica; NULL: its index */
+    double clock_s;     /* added to all starts, and 100 s a step: an absolute clock; 0: step-relative */
+    uint64_t shuffle;   /* seed: rows in random order; 0: in order */
 };
 /* Writes a CSV op table; times with 17 digits. Aborts the test program on failure. */
 void job_write_csv(const struct job *job, const char *path, const struct job_table *table);

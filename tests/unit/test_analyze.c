@@ -31,7 +31,8 @@ static struct hm_analysis *analyze(struct hm_trace *t, enum hm_attribution attri
     return a;
 }
 
-static struct hm_analysis *analyze_job(const struct job *j, const struct job_table *table, enum hm_attribution attribution) {
+static struct hm_analysis *analyze_job(const struct job *j, const struct job_table *table,
+                                       enum hm_attribution attribution) {
     struct hm_trace *t = open_table(j, table, NULL);
     struct hm_analysis *a = analyze(t, attribution);
     hm_trace_free(t);
@@ -40,19 +41,30 @@ static struct hm_analysis *analyze_job(const struct job *j, const struct job_tab
 
 static void assert_near(double got, double expected, double tolerance, const char *what, uint64_t seed) {
     if (isnan(got) && isnan(expected)) return;
-    if (!(fabs(got - expected) <= tolerance * fmax(1, fabs(expected)))) fail_msg("job %lu, %s: %.17g, expected %.17g", (unsigned long)seed, what, got, expected);
+    if (!(fabs(got - expected) <= tolerance * fmax(1, fabs(expected))))
+        fail_msg("job %lu, %s: %.17g, expected %.17g", (unsigned long)seed, what, got, expected);
 }
 
 /* ---- brute force -------------------------------------------------------------------------------------------------------------- */
 
-enum scenario { ORIGINAL, IDEAL, ONLY_STAGE, ONLY_LANE, ONLY_WORKER, ONLY_FAMILY, WITHOUT_STAGE, WITHOUT_WORKERS, ONLY_WORKERS };
+enum scenario {
+    ORIGINAL,
+    IDEAL,
+    ONLY_STAGE,
+    ONLY_LANE,
+    ONLY_WORKER,
+    ONLY_FAMILY,
+    WITHOUT_STAGE,
+    WITHOUT_WORKERS,
+    ONLY_WORKERS
+};
 
 struct brute {
     const struct hm_trace *t;
     enum scenario scenario;
     size_t stage, lane;
     int family;
-    const bool *chosen; /* [stage * lanes + lane] */
+    const bool *chosen;      /* [stage * lanes + lane] */
     double *optimizer, *any; /* [step], of the last run */
     double *duration, *start, *end;
 };
@@ -61,15 +73,24 @@ static bool keeps_original(const struct brute *b, size_t lane, size_t slot) {
     size_t stage = b->t->model->slot[slot].stage;
     bool chosen = b->chosen && b->chosen[stage * b->t->grid.lanes + lane];
     switch (b->scenario) {
-    case ORIGINAL: return true;
-    case IDEAL: return false;
-    case ONLY_STAGE: return stage == b->stage;
-    case ONLY_LANE: return lane == b->lane;
-    case ONLY_WORKER: return stage == b->stage && lane == b->lane;
-    case ONLY_FAMILY: return hm_family_of((int)b->t->model->slot[slot].type) == b->family;
-    case WITHOUT_STAGE: return stage != b->stage;
-    case WITHOUT_WORKERS: return !chosen;
-    case ONLY_WORKERS: return chosen;
+    case ORIGINAL:
+        return true;
+    case IDEAL:
+        return false;
+    case ONLY_STAGE:
+        return stage == b->stage;
+    case ONLY_LANE:
+        return lane == b->lane;
+    case ONLY_WORKER:
+        return stage == b->stage && lane == b->lane;
+    case ONLY_FAMILY:
+        return hm_family_of((int)b->t->model->slot[slot].type) == b->family;
+    case WITHOUT_STAGE:
+        return stage != b->stage;
+    case WITHOUT_WORKERS:
+        return !chosen;
+    case ONLY_WORKERS:
+        return chosen;
     }
     return false;
 }
@@ -81,8 +102,10 @@ static void replay(struct brute *b, double *optimizer, double *any) {
     for (size_t step = 0; step < g->steps; step++) {
         for (size_t l = 0; l < g->lanes; l++)
             for (size_t s = 0; s < g->slots; s++)
-                b->duration[l * g->slots + s] = keeps_original(b, l, s) ? hm_grid_lane(g, g->duration, step / HM_WIDTH, l)[s * HM_WIDTH + step % HM_WIDTH]
-                                                                        : b->t->ideal_s[m->slot[s].type];
+                b->duration[l * g->slots + s] =
+                    keeps_original(b, l, s)
+                        ? hm_grid_lane(g, g->duration, step / HM_WIDTH, l)[s * HM_WIDTH + step % HM_WIDTH]
+                        : b->t->ideal_s[m->slot[s].type];
         hm_replay_plain(m, g->lanes, b->duration, b->start, b->end);
         b->optimizer[step] = b->any[step] = 0;
         for (size_t i = 0; i < g->lanes * g->slots; i++) {
@@ -107,11 +130,13 @@ static void check_ideal_durations(const struct hm_trace *t, uint64_t seed) {
         for (size_t step = 0; step < g->steps; step++)
             for (size_t l = 0; l < g->lanes; l++)
                 for (size_t s = 0; s < g->slots; s++)
-                    if ((int)t->model->slot[s].type == type) x[n++] = hm_grid_lane(g, g->duration, step / HM_WIDTH, l)[s * HM_WIDTH + step % HM_WIDTH];
+                    if ((int)t->model->slot[s].type == type)
+                        x[n++] = hm_grid_lane(g, g->duration, step / HM_WIDTH, l)[s * HM_WIDTH + step % HM_WIDTH];
         if (n == 0)
             assert_true(isnan(t->ideal_s[type]));
         else
-            assert_near(t->ideal_s[type], hm_op_types[type].ideal_is_median ? hm_median(x, n) : hm_mean(x, n), 1e-12, "ideal duration", seed);
+            assert_near(t->ideal_s[type], hm_op_types[type].ideal_is_median ? hm_median(x, n) : hm_mean(x, n), 1e-12,
+                        "ideal duration", seed);
     }
     hm_free(x);
 }
@@ -126,7 +151,9 @@ static void check_shares(struct brute *b, const struct hm_analysis *a, double t,
     for (size_t k = 0; k < n; k++) {
         size_t best = SIZE_MAX;
         for (size_t w = 0; w < workers; w++)
-            if (!chosen[w] && (best == SIZE_MAX || a->by_worker[w / lanes * a->dp + w % lanes] > a->by_worker[best / lanes * a->dp + best % lanes])) best = w;
+            if (!chosen[w] && (best == SIZE_MAX || a->by_worker[w / lanes * a->dp + w % lanes] >
+                                                       a->by_worker[best / lanes * a->dp + best % lanes]))
+                best = w;
         chosen[best] = true;
         assert_int_equal(a->share_workers[k].stage, best / lanes);
         assert_int_equal(a->share_workers[k].dp_rank, best % lanes);
@@ -257,7 +284,8 @@ static void papers_attribution_is_the_smaller_of_stage_and_rank(void **state) {
 /* ---- symmetries --------------------------------------------------------------------------------------------------------------- */
 
 /* `dp_of` maps b's DP ranks to a's (NULL: the same); times of b are `scale` times those of a. */
-static void assert_same(const struct hm_analysis *a, const struct hm_analysis *b, const int *dp_of, double scale, double tolerance, uint64_t seed) {
+static void assert_same(const struct hm_analysis *a, const struct hm_analysis *b, const int *dp_of, double scale,
+                        double tolerance, uint64_t seed) {
     assert_int_equal(a->dp, b->dp);
     assert_int_equal(a->pp, b->pp);
     assert_int_equal(a->n_steps, b->n_steps);
@@ -270,14 +298,17 @@ static void assert_same(const struct hm_analysis *a, const struct hm_analysis *b
         assert_near(b->steps[i].actual_s, scale * a->steps[i].actual_s, tolerance, "recorded step", seed);
         assert_near(b->steps[i].replayed_s, scale * a->steps[i].replayed_s, tolerance, "replayed step", seed);
     }
-    for (size_t f = 0; f < a->n_families; f++) assert_near(b->by_op_type[f].slowdown, a->by_op_type[f].slowdown, tolerance, "S of an op type", seed);
+    for (size_t f = 0; f < a->n_families; f++)
+        assert_near(b->by_op_type[f].slowdown, a->by_op_type[f].slowdown, tolerance, "S of an op type", seed);
     for (size_t s = 0; s < a->pp; s++) assert_near(b->by_stage[s], a->by_stage[s], tolerance, "S of a stage", seed);
     for (size_t d = 0; d < a->dp; d++) {
         size_t from = dp_of ? (size_t)dp_of[d] : d;
         assert_near(b->by_dp_rank[from], a->by_dp_rank[d], tolerance, "S of a DP rank", seed);
-        for (size_t s = 0; s < a->pp; s++) assert_near(b->by_worker[s * a->dp + from], a->by_worker[s * a->dp + d], tolerance, "S_w", seed);
+        for (size_t s = 0; s < a->pp; s++)
+            assert_near(b->by_worker[s * a->dp + from], a->by_worker[s * a->dp + d], tolerance, "S_w", seed);
     }
-    assert_near(b->last_stage_share.value * (a->slowdown - 1), a->last_stage_share.value * (a->slowdown - 1), tolerance, "M_S", seed);
+    assert_near(b->last_stage_share.value * (a->slowdown - 1), a->last_stage_share.value * (a->slowdown - 1), tolerance,
+                "M_S", seed);
 }
 
 static void renumbering_dp_ranks_renumbers_the_answer(void **state) {
@@ -292,7 +323,8 @@ static void renumbering_dp_ranks_renumbers_the_answer(void **state) {
             to[k] = to[other];
             to[other] = swap;
         }
-        struct hm_analysis *a = analyze_job(j, NULL, HM_ATTRIBUTION_EXACT), *b = analyze_job(j, &(struct job_table){.dp_rank = to}, HM_ATTRIBUTION_EXACT);
+        struct hm_analysis *a = analyze_job(j, NULL, HM_ATTRIBUTION_EXACT),
+                           *b = analyze_job(j, &(struct job_table){.dp_rank = to}, HM_ATTRIBUTION_EXACT);
         assert_same(a, b, to, 1, 1e-12, seed);
         hm_analysis_free(a);
         hm_analysis_free(b);
@@ -318,8 +350,10 @@ static void neither_row_order_nor_the_clock_matters(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= 30; seed++) {
         struct job *j = job_make(seed, NULL);
-        struct hm_analysis *a = analyze_job(j, NULL, HM_ATTRIBUTION_EXACT), *b = analyze_job(j, &(struct job_table){.shuffle = seed}, HM_ATTRIBUTION_EXACT),
-                           *c = analyze_job(j, &(struct job_table){.clock_s = 5000, .shuffle = seed}, HM_ATTRIBUTION_EXACT);
+        struct hm_analysis *a = analyze_job(j, NULL, HM_ATTRIBUTION_EXACT),
+                           *b = analyze_job(j, &(struct job_table){.shuffle = seed}, HM_ATTRIBUTION_EXACT),
+                           *c = analyze_job(j, &(struct job_table){.clock_s = 5000, .shuffle = seed},
+                                            HM_ATTRIBUTION_EXACT);
         assert_same(a, b, NULL, 1, 0, seed);
         assert_same(a, c, NULL, 1, 1e-9, seed); /* 5,000 s leave 1e-12 s of a double */
         hm_analysis_free(a);

@@ -76,7 +76,8 @@ static void json_is_what_it_should_be(void **state) {
     assert_true(fread(text, 1, sizeof text - 1, f) > 0);
     fclose(f);
     unlink(path);
-    assert_string_equal(text, "{\n \"a\": \"q\\\"\\\\\\n\\u0001\",\n \"b\": [0.1, null, -3],\n \"c\": {},\n \"d\": true\n}\n");
+    assert_string_equal(
+        text, "{\n \"a\": \"q\\\"\\\\\\n\\u0001\",\n \"b\": [0.1, null, -3],\n \"c\": {},\n \"d\": true\n}\n");
 }
 
 static void an_output_that_fails_leaves_nothing(void **state) {

@@ -23,8 +23,15 @@ static struct hm_trace *open_job(const struct job *j, const struct job_table *ta
 }
 
 /* A job with one duration for every op of a type, in every replica and step. */
-static struct job *uniform_job(int pp, int dp, int vpp, int microbatches, int overlap, const double seconds[JOB_TYPES]) {
-    struct job_options o = {.pp = pp, .dp = dp, .vpp = vpp, .microbatches = microbatches, .steps = 2, .overlap = overlap, .no_delays = true};
+static struct job *uniform_job(int pp, int dp, int vpp, int microbatches, int overlap,
+                               const double seconds[JOB_TYPES]) {
+    struct job_options o = {.pp = pp,
+                            .dp = dp,
+                            .vpp = vpp,
+                            .microbatches = microbatches,
+                            .steps = 2,
+                            .overlap = overlap,
+                            .no_delays = true};
     struct job *j = job_make(1, &o);
     for (int i = 0; i < j->steps * j->dp * j->n_ops; i++) j->duration[i] = seconds[j->op[i % j->n_ops].type];
     job_solve(j, 1, 0);
@@ -72,10 +79,15 @@ static void interleaving_divides_the_bubble_by_the_chunks(void **state) {
 /* One microbatch through two stages: everything in a row, the optimizer after the slower path. */
 static void one_microbatch_passes_through_everything_in_a_row(void **state) {
     (void)state;
-    const double seconds[JOB_TYPES] = {[JOB_FORWARD] = 1,    [JOB_BACKWARD] = 2,     [JOB_FORWARD_SEND] = 0.25, [JOB_FORWARD_RECV] = 0.25, [JOB_BACKWARD_SEND] = 0.5,
-                                       [JOB_BACKWARD_RECV] = 0.5, [JOB_GATHER] = 4,  [JOB_SCATTER] = 8,         [JOB_LAYERNORM] = 16,      [JOB_EMBEDDING] = 32,
-                                       [JOB_SEPARATE] = 64,       [JOB_CLIP] = 128,  [JOB_OPTIMIZER] = 256,     [JOB_GC] = 0};
-    struct job *alone = uniform_job(2, 1, 1, 1, 0, seconds), *reduced = uniform_job(2, 2, 1, 1, 0, seconds), *overlapped = uniform_job(2, 2, 1, 1, 1, seconds);
+    const double seconds[JOB_TYPES] = {[JOB_FORWARD] = 1,         [JOB_BACKWARD] = 2,
+                                       [JOB_FORWARD_SEND] = 0.25, [JOB_FORWARD_RECV] = 0.25,
+                                       [JOB_BACKWARD_SEND] = 0.5, [JOB_BACKWARD_RECV] = 0.5,
+                                       [JOB_GATHER] = 4,          [JOB_SCATTER] = 8,
+                                       [JOB_LAYERNORM] = 16,      [JOB_EMBEDDING] = 32,
+                                       [JOB_SEPARATE] = 64,       [JOB_CLIP] = 128,
+                                       [JOB_OPTIMIZER] = 256,     [JOB_GC] = 0};
+    struct job *alone = uniform_job(2, 1, 1, 1, 0, seconds), *reduced = uniform_job(2, 2, 1, 1, 0, seconds),
+               *overlapped = uniform_job(2, 2, 1, 1, 1, seconds);
     double path = 1 + 0.25 + 1 + 2 + 0.5 + 2; /* forward, send, forward, backward, send, backward */
     assert_true(fabs(replayed_step(alone) - (path + 16 + 32 + 128 + 256)) < 1e-9);
     assert_true(fabs(replayed_step(reduced) - (4 + path + 16 + 32 + 8 + 128 + 256)) < 1e-9);
@@ -96,11 +108,13 @@ static void a_slow_replica_of_two_is_worth_what_the_hand_says(void **state) {
     struct hm_trace *t = open_job(j, NULL);
     struct hm_analysis *a = hm_analyze(t, NULL, NULL);
     assert_non_null(a);
-    assert_true(fabs(a->replayed_s - 3) < 1e-9 && fabs(a->ideal_s - 2) < 1e-9 && fabs(a->slowdown - 1.5) < 1e-9 && fabs(a->waste - 1.0 / 3) < 1e-9);
+    assert_true(fabs(a->replayed_s - 3) < 1e-9 && fabs(a->ideal_s - 2) < 1e-9 && fabs(a->slowdown - 1.5) < 1e-9 &&
+                fabs(a->waste - 1.0 / 3) < 1e-9);
     assert_true(fabs(a->by_worker[0] - 1) < 1e-9 && fabs(a->by_worker[1] - 1.5) < 1e-9);
     assert_true(fabs(a->by_dp_rank[0] - 1) < 1e-9 && fabs(a->by_dp_rank[1] - 1.5) < 1e-9);
     assert_true(fabs(a->by_stage[0] - 1.5) < 1e-9);
-    assert_true(fabs(a->worker_share.value - 1) < 1e-9 && fabs(a->worker_share.add - 1) < 1e-9); /* ceil(3 %) of 2 workers: the slow one */
+    assert_true(fabs(a->worker_share.value - 1) < 1e-9 &&
+                fabs(a->worker_share.add - 1) < 1e-9); /* ceil(3 %) of 2 workers: the slow one */
     assert_int_equal(a->n_share_workers, 1);
     assert_int_equal(a->share_workers[0].dp_rank, 1);
     assert_true(a->last_stage_share.value == 0 && a->last_stage_share.add == 0);
@@ -121,22 +135,27 @@ static void random_jobs_replay_to_their_recorded_times(void **state) {
         assert_int_equal(g->steps, j->steps);
         assert_int_equal(g->lanes, j->dp);
         assert_int_equal(g->slots, j->n_ops);
-        double *duration = hm_alloc(g->lanes * g->slots, sizeof(double)), *start = hm_alloc(g->lanes * g->slots, sizeof(double)),
+        double *duration = hm_alloc(g->lanes * g->slots, sizeof(double)),
+               *start = hm_alloc(g->lanes * g->slots, sizeof(double)),
                *end = hm_alloc(g->lanes * g->slots, sizeof(double));
         for (size_t step = 0; step < g->steps; step++) {
             for (size_t lane = 0; lane < g->lanes; lane++)
                 for (size_t s = 0; s < g->slots; s++)
-                    duration[lane * g->slots + s] = hm_grid_lane(g, g->duration, step / HM_WIDTH, lane)[s * HM_WIDTH + step % HM_WIDTH];
+                    duration[lane * g->slots + s] =
+                        hm_grid_lane(g, g->duration, step / HM_WIDTH, lane)[s * HM_WIDTH + step % HM_WIDTH];
             hm_replay_plain(t->model, g->lanes, duration, start, end);
             for (size_t lane = 0; lane < g->lanes; lane++)
                 for (size_t s = 0; s < g->slots; s++) {
                     const struct hm_slot *slot = &t->model->slot[s];
                     int i = 0;
-                    while (j->op[i].stage != (int)slot->stage || j->op[i].type != (int)slot->type || j->op[i].seq != (int)slot->seq) i++;
+                    while (j->op[i].stage != (int)slot->stage || j->op[i].type != (int)slot->type ||
+                           j->op[i].seq != (int)slot->seq)
+                        i++;
                     double expected = j->start[(step * (size_t)j->dp + lane) * (size_t)j->n_ops + (size_t)i];
                     if (fabs(start[lane * g->slots + s] - expected) > 1e-9)
-                        fail_msg("seed %lu: %s %u of stage %u starts at %g, not %g", (unsigned long)seed, hm_op_types[slot->type].name, slot->seq, slot->stage,
-                                 start[lane * g->slots + s], expected);
+                        fail_msg("seed %lu: %s %u of stage %u starts at %g, not %g", (unsigned long)seed,
+                                 hm_op_types[slot->type].name, slot->seq, slot->stage, start[lane * g->slots + s],
+                                 expected);
                 }
         }
         hm_free(duration);
@@ -152,9 +171,10 @@ static void a_circle_is_named_op_by_op(void **state) {
     (void)state;
     const struct hm_ref_op ops[] = {
         /* stage 0 runs backward 0 before forward 0, stage 1 the other way round */
-        {0, HM_FORWARD_COMPUTE, 0, 0, 0, 0, 2, 3},  {0, HM_BACKWARD_COMPUTE, 0, 0, 0, 0, 1, 2},  {0, HM_FORWARD_SEND, 0, 0, 0, 0, 3, 4},
-        {0, HM_BACKWARD_RECV, 0, 0, 0, 0, 0, 1},    {1, HM_FORWARD_COMPUTE, 0, 0, 0, 1, 4, 5},   {1, HM_BACKWARD_COMPUTE, 0, 0, 0, 1, 5, 6},
-        {1, HM_FORWARD_RECV, 0, 0, 0, 1, 0, 4},     {1, HM_BACKWARD_SEND, 0, 0, 0, 1, 6, 7},
+        {0, HM_FORWARD_COMPUTE, 0, 0, 0, 0, 2, 3}, {0, HM_BACKWARD_COMPUTE, 0, 0, 0, 0, 1, 2},
+        {0, HM_FORWARD_SEND, 0, 0, 0, 0, 3, 4},    {0, HM_BACKWARD_RECV, 0, 0, 0, 0, 0, 1},
+        {1, HM_FORWARD_COMPUTE, 0, 0, 0, 1, 4, 5}, {1, HM_BACKWARD_COMPUTE, 0, 0, 0, 1, 5, 6},
+        {1, HM_FORWARD_RECV, 0, 0, 0, 1, 0, 4},    {1, HM_BACKWARD_SEND, 0, 0, 0, 1, 6, 7},
     };
     struct hm_error err = {0};
     struct hm_model *m = hm_model_build(ops, sizeof ops / sizeof ops[0], 1, "job.parquet", &err);

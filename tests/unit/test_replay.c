@@ -41,11 +41,13 @@ static size_t usable_kernels(const struct hm_kernels *list[3]) {
 /* The ends of one block by the plain replay. */
 static void plain_ends(const struct hm_trace *t, const struct hm_view *views, size_t lanes, struct hm_ends *ends) {
     size_t slots = t->model->n_slots;
-    double *duration = hm_alloc(lanes * slots, sizeof(double)), *start = hm_alloc(lanes * slots, sizeof(double)), *end = hm_alloc(lanes * slots, sizeof(double));
+    double *duration = hm_alloc(lanes * slots, sizeof(double)), *start = hm_alloc(lanes * slots, sizeof(double)),
+           *end = hm_alloc(lanes * slots, sizeof(double));
     for (size_t k = 0; k < HM_WIDTH; k++) {
         for (size_t l = 0; l < lanes; l++)
             for (size_t s = 0; s < slots; s++)
-                duration[l * slots + s] = (!views[l].keep || views[l].keep[s] ? views[l].duration : views[l].fill)[s * HM_WIDTH + k];
+                duration[l * slots + s] =
+                    (!views[l].keep || views[l].keep[s] ? views[l].duration : views[l].fill)[s * HM_WIDTH + k];
         hm_replay_plain(t->model, lanes, duration, start, end);
         ends->optimizer[k] = ends->any[k] = -INFINITY;
         for (size_t i = 0; i < lanes * slots; i++) {
@@ -66,7 +68,8 @@ static struct hm_view *random_views(const struct hm_trace *t, struct hm_rng *rng
     for (size_t l = 0; l < lanes; l++) {
         for (size_t s = 0; s < slots; s++) masks[l * slots + s] = (uint8_t)hm_rng_below(rng, 2);
         bool mixed = kind == 0 ? false : kind == 1 ? true : hm_rng_below(rng, 3) != 0;
-        views[l] = (struct hm_view){hm_grid_lane(&t->grid, t->grid.duration, block, l), t->ideal_fill, mixed ? masks + l * slots : NULL};
+        views[l] = (struct hm_view){hm_grid_lane(&t->grid, t->grid.duration, block, l), t->ideal_fill,
+                                    mixed ? masks + l * slots : NULL};
     }
     return views;
 }
@@ -91,7 +94,8 @@ static void all_kernels_equal_the_plain_replay(void **state) {
                     hm_scratch_use(s, kernels[k]);
                     hm_replay(t->program, views, lanes, any, s, &got);
                     for (int i = 0; i < HM_WIDTH; i++) {
-                        assert_true(got.optimizer[i] == expected.optimizer[i]); /* the same additions: equal to the last bit */
+                        assert_true(got.optimizer[i] ==
+                                    expected.optimizer[i]); /* the same additions: equal to the last bit */
                         if (any) assert_true(got.any[i] == expected.any[i]);
                     }
                     assert_true(hm_scratch_evaluated(s) == (double)(lanes * t->grid.slots * HM_WIDTH));
@@ -122,9 +126,11 @@ static void one_lane_against_the_rest_equals_all_lanes(void **state) {
                 struct hm_lane_run *rest = hm_lane_run_new(t->program, t->ideal_fill, s, NULL);
                 assert_non_null(rest);
                 for (size_t i = 0; i < slots; i++) mask[i] = (uint8_t)(hm_rng_below(&rng, 4) == 0);
-                struct hm_view views[3] = {{hm_grid_lane(&t->grid, t->grid.duration, block, hm_rng_below(&rng, t->grid.lanes)), t->ideal_fill, seed % 2 ? mask : NULL},
-                                           {.duration = t->ideal_fill},
-                                           {.duration = t->ideal_fill}};
+                struct hm_view views[3] = {
+                    {hm_grid_lane(&t->grid, t->grid.duration, block, hm_rng_below(&rng, t->grid.lanes)), t->ideal_fill,
+                     seed % 2 ? mask : NULL},
+                    {.duration = t->ideal_fill},
+                    {.duration = t->ideal_fill}};
                 struct hm_ends expected, got;
                 plain_ends(t, views, lanes, &expected);
                 hm_replay_against(t->program, views, rest, s, &got);
@@ -146,7 +152,8 @@ static void all_ideal_replays_take_the_same_time_in_every_step(void **state) {
         uint8_t *nothing = hm_alloc(t->grid.slots, 1);
         struct hm_view *views = hm_alloc(t->grid.lanes, sizeof *views);
         for (size_t block = 0; block < t->grid.blocks; block++) {
-            for (size_t l = 0; l < t->grid.lanes; l++) views[l] = (struct hm_view){hm_grid_lane(&t->grid, t->grid.duration, block, l), t->ideal_fill, nothing};
+            for (size_t l = 0; l < t->grid.lanes; l++)
+                views[l] = (struct hm_view){hm_grid_lane(&t->grid, t->grid.duration, block, l), t->ideal_fill, nothing};
             struct hm_ends ends;
             hm_replay(t->program, views, t->grid.lanes, true, s, &ends);
             for (int k = 0; k < HM_WIDTH; k++) {
@@ -164,7 +171,8 @@ static void all_ideal_replays_take_the_same_time_in_every_step(void **state) {
 
 static void replay_block(const struct hm_trace *t, double *durations, struct hm_scratch *s, struct hm_ends *ends) {
     struct hm_view *views = hm_alloc(t->grid.lanes, sizeof *views);
-    for (size_t l = 0; l < t->grid.lanes; l++) views[l] = (struct hm_view){.duration = durations + l * t->grid.slots * HM_WIDTH};
+    for (size_t l = 0; l < t->grid.lanes; l++)
+        views[l] = (struct hm_view){.duration = durations + l * t->grid.slots * HM_WIDTH};
     hm_replay(t->program, views, t->grid.lanes, true, s, ends);
     hm_free(views);
 }
@@ -181,9 +189,11 @@ static void no_duration_made_longer_makes_any_step_shorter(void **state) {
         replay_block(t, durations, s, &before);
         for (int round = 0; round < 20; round++) {
             double longer = hm_rng_uniform(&rng);
-            for (int k = 0; k <= round; k++) durations[hm_rng_below(&rng, t->grid.lanes * t->grid.slots * HM_WIDTH)] += longer;
+            for (int k = 0; k <= round; k++)
+                durations[hm_rng_below(&rng, t->grid.lanes * t->grid.slots * HM_WIDTH)] += longer;
             replay_block(t, durations, s, &after);
-            for (int k = 0; k < HM_WIDTH; k++) assert_true(after.optimizer[k] >= before.optimizer[k] && after.any[k] >= before.any[k]);
+            for (int k = 0; k < HM_WIDTH; k++)
+                assert_true(after.optimizer[k] >= before.optimizer[k] && after.any[k] >= before.any[k]);
             before = after;
         }
         hm_scratch_free(s);
@@ -199,9 +209,11 @@ static void scaling_all_durations_scales_all_times(void **state) {
         double *durations = hm_grid_lane(&t->grid, t->grid.duration, 0, 0);
         struct hm_ends before, after;
         replay_block(t, durations, s, &before);
-        for (size_t i = 0; i < t->grid.lanes * t->grid.slots * HM_WIDTH; i++) durations[i] *= 4; /* a power of two: exact */
+        for (size_t i = 0; i < t->grid.lanes * t->grid.slots * HM_WIDTH; i++)
+            durations[i] *= 4; /* a power of two: exact */
         replay_block(t, durations, s, &after);
-        for (int k = 0; k < HM_WIDTH; k++) assert_true(after.optimizer[k] == 4 * before.optimizer[k] && after.any[k] == 4 * before.any[k]);
+        for (int k = 0; k < HM_WIDTH; k++)
+            assert_true(after.optimizer[k] == 4 * before.optimizer[k] && after.any[k] == 4 * before.any[k]);
         hm_scratch_free(s);
         hm_trace_free(t);
     }
@@ -214,8 +226,10 @@ static void no_op_starts_before_what_it_waits_for_has_ended(void **state) {
         struct hm_trace *t = random_trace(seed);
         const struct hm_model *m = t->model;
         size_t lanes = t->grid.lanes, slots = m->n_slots;
-        double *duration = hm_alloc(lanes * slots, sizeof(double)), *start = hm_alloc(lanes * slots, sizeof(double)), *end = hm_alloc(lanes * slots, sizeof(double));
-        for (size_t i = 0; i < lanes * slots; i++) duration[i] = hm_grid_lane(&t->grid, t->grid.duration, 0, i / slots)[i % slots * HM_WIDTH];
+        double *duration = hm_alloc(lanes * slots, sizeof(double)), *start = hm_alloc(lanes * slots, sizeof(double)),
+               *end = hm_alloc(lanes * slots, sizeof(double));
+        for (size_t i = 0; i < lanes * slots; i++)
+            duration[i] = hm_grid_lane(&t->grid, t->grid.duration, 0, i / slots)[i % slots * HM_WIDTH];
         hm_replay_plain(m, lanes, duration, start, end);
         for (size_t l = 0; l < lanes; l++)
             for (size_t s = 0; s < slots; s++) {
