@@ -56,7 +56,7 @@ struct hm_fleet_skipped {
 
 struct hm_fleet {
     size_t n_jobs, n_skipped;
-    const struct hm_job *jobs; /* in the order of the inputs */
+    const struct hm_job *jobs; /* those of Parquet files first, else in the order of the inputs */
     const struct hm_fleet_skipped *skipped;
 
     size_t straggling; /* jobs with S >= 1.1 */
