@@ -22,7 +22,7 @@ struct layout {
     uint32_t dp, pp, tp; /* dp x pp workers are traced; tp ranks each */
 };
 /* Half of the jobs have 256 GPUs or more, a tenth 1,024 or more, as among the paper's jobs of 128 and more. */
-static const struct layout layouts[] = {{0.20, 16, 1, 8}, {0.25, 4, 4, 8}, {0.15, 8, 4, 8}, {0.15, 16, 2, 8}, {0.12, 16, 4, 8}, {0.07, 16, 8, 8}, {0.04, 32, 8, 8}, {0.02, 64, 8, 8}};
+static const struct layout layouts[] = {{0.20, 16, 1, 8}, {0.25, 4, 4, 8}, {0.15, 8, 4, 8}, {0.15, 16, 2, 8}, {0.12, 16, 4, 8}, {0.07, 16, 8, 8}, {0.05, 32, 8, 8}, {0.01, 64, 8, 8}};
 
 static double exponential(struct hm_rng *rng, double mean) {
     return -mean * log(1 - hm_rng_uniform(rng));
@@ -48,12 +48,12 @@ static size_t injections(struct hm_rng *rng, const struct layout *l, char text[3
         list[n] = inject(text[n], "sequences:max=%d,tail=%.2f,quadratic=%.2f", 8192 << hm_rng_below(rng, 3), 1.2 + hm_rng_uniform(rng), 0.01 + 0.25 * pow(hm_rng_uniform(rng), 2)), n++;
     else if (u < 0.38)
         list[n] = inject(text[n], "gc:every=%d,ms=%d", 2 + (int)hm_rng_below(rng, 6), 100 + (int)hm_rng_below(rng, 150)), n++;
-    else if (u < 0.46)
+    else if (u < 0.46 && l->pp > 1)
         list[n] = inject(text[n], "replica:dp=%u,factor=%.2f", dp, 1.05 + exponential(rng, 0.1)), n++;
     else if (u < 0.49 && l->pp > 1)
         list[n] = inject(text[n], "link:stage=0,dp=%u,factor=%d", dp, 10 + (int)hm_rng_below(rng, 30)), n++;
-    else if (u < 0.52 && l->dp * l->pp >= 64)
-        list[n] = inject(text[n], "slow-worker:stage=%u,dp=%u,factor=%.2f", stage, dp, 1.5 + exponential(rng, 1.5)), n++;
+    else if (u >= 0.49 && u < 0.51 && l->dp * l->pp >= 64)
+        list[n] = inject(text[n], "slow-worker:stage=%u,dp=%u,factor=%.2f", stage, dp, 1.6 + exponential(rng, 1.5)), n++;
     return n;
 }
 
