@@ -22,7 +22,8 @@ struct layout {
     uint32_t dp, pp, tp; /* dp x pp workers are traced; tp ranks each */
 };
 /* Half of the jobs have 256 GPUs or more, a tenth 1,024 or more, as among the paper's jobs of 128 and more. */
-static const struct layout layouts[] = {{0.20, 16, 1, 8}, {0.25, 4, 4, 8}, {0.15, 8, 4, 8}, {0.15, 16, 2, 8}, {0.12, 16, 4, 8}, {0.07, 16, 8, 8}, {0.05, 32, 8, 8}, {0.01, 64, 8, 8}};
+static const struct layout layouts[] = {{0.20, 16, 1, 8}, {0.25, 4, 4, 8},  {0.15, 8, 4, 8},  {0.15, 16, 2, 8},
+                                        {0.12, 16, 4, 8}, {0.07, 16, 8, 8}, {0.05, 32, 8, 8}, {0.01, 64, 8, 8}};
 
 static double exponential(struct hm_rng *rng, double mean) {
     return -mean * log(1 - hm_rng_uniform(rng));
@@ -42,18 +43,24 @@ static const char *inject(char text[96], const char *format, ...) {
 static size_t injections(struct hm_rng *rng, const struct layout *l, char text[3][96], const char *list[3]) {
     size_t n = 0;
     unsigned stage = (unsigned)hm_rng_below(rng, l->pp), dp = (unsigned)hm_rng_below(rng, l->dp);
-    double u = hm_rng_uniform(rng), extra = hm_rng_uniform(rng) < 0.3 ? 0.12 + exponential(rng, 0.2) : exponential(rng, 0.02);
+    double u = hm_rng_uniform(rng),
+           extra = hm_rng_uniform(rng) < 0.3 ? 0.12 + exponential(rng, 0.2) : exponential(rng, 0.02);
     if (l->pp > 1) list[n] = inject(text[n], "last-stage:factor=%.3f", 1 + fmin(extra, 1.2)), n++;
     if (u < 0.20)
-        list[n] = inject(text[n], "sequences:max=%d,tail=%.2f,quadratic=%.2f", 8192 << hm_rng_below(rng, 3), 1.2 + hm_rng_uniform(rng), 0.01 + 0.25 * pow(hm_rng_uniform(rng), 2)), n++;
+        list[n] = inject(text[n], "sequences:max=%d,tail=%.2f,quadratic=%.2f", 8192 << hm_rng_below(rng, 3),
+                         1.2 + hm_rng_uniform(rng), 0.01 + 0.25 * pow(hm_rng_uniform(rng), 2)),
+        n++;
     else if (u < 0.38)
-        list[n] = inject(text[n], "gc:every=%d,ms=%d", 2 + (int)hm_rng_below(rng, 6), 100 + (int)hm_rng_below(rng, 150)), n++;
+        list[n] =
+            inject(text[n], "gc:every=%d,ms=%d", 2 + (int)hm_rng_below(rng, 6), 100 + (int)hm_rng_below(rng, 150)),
+        n++;
     else if (u < 0.46 && l->pp > 1)
         list[n] = inject(text[n], "replica:dp=%u,factor=%.2f", dp, 1.05 + exponential(rng, 0.1)), n++;
     else if (u < 0.49 && l->pp > 1)
         list[n] = inject(text[n], "link:stage=0,dp=%u,factor=%d", dp, 10 + (int)hm_rng_below(rng, 30)), n++;
     else if (u >= 0.49 && u < 0.51 && l->dp * l->pp >= 64)
-        list[n] = inject(text[n], "slow-worker:stage=%u,dp=%u,factor=%.2f", stage, dp, 1.6 + exponential(rng, 1.5)), n++;
+        list[n] = inject(text[n], "slow-worker:stage=%u,dp=%u,factor=%.2f", stage, dp, 1.6 + exponential(rng, 1.5)),
+        n++;
     return n;
 }
 

@@ -50,13 +50,19 @@ static void write_file(const char *name, const char *format, ...) {
 }
 
 /* A result with 1 hour of 1 GPU for each unit of `hours`. */
-static void write_job(const char *name, int world, double slowdown, double hours, double worker_share, double last_stage_share, const char *causes) {
+static void write_job(const char *name, int world, double slowdown, double hours, double worker_share,
+                      double last_stage_share, const char *causes) {
     write_file(name,
-               "{\"schema\": \"hindmost.analysis/1\", \"job\": {\"name\": \"%s\", \"dp\": %d, \"pp\": 1, \"tp\": 1, \"cp\": 1, \"vpp\": 1, \"world\": %d, \"workers\": %d, "
-               "\"steps\": 2, \"ops\": 1, \"dropped\": []}, \"steps\": [{\"step\": 1, \"slowdown\": %g}, {\"step\": 2, \"slowdown\": %g}], "
-               "\"mean_step_s\": {\"actual\": %.17g, \"replayed\": 2, \"ideal\": 1}, \"discrepancy\": 0.01, \"slowdown\": %.17g, \"waste\": 0.5, "
-               "\"worker_share\": {\"value\": %g, \"add\": 0, \"workers\": []}, \"last_stage_share\": {\"value\": %g, \"add\": null}, \"causes\": [%s]}",
-               name, world, world, world, 0.9 * slowdown, 1.1 * slowdown, hours * 1800 / world, slowdown, worker_share, last_stage_share, causes);
+               "{\"schema\": \"hindmost.analysis/1\", \"job\": {\"name\": \"%s\", \"dp\": %d, \"pp\": 1, \"tp\": 1, "
+               "\"cp\": 1, \"vpp\": 1, \"world\": %d, \"workers\": %d, "
+               "\"steps\": 2, \"ops\": 1, \"dropped\": []}, \"steps\": [{\"step\": 1, \"slowdown\": %g}, {\"step\": 2, "
+               "\"slowdown\": %g}], "
+               "\"mean_step_s\": {\"actual\": %.17g, \"replayed\": 2, \"ideal\": 1}, \"discrepancy\": 0.01, "
+               "\"slowdown\": %.17g, \"waste\": 0.5, "
+               "\"worker_share\": {\"value\": %g, \"add\": 0, \"workers\": []}, \"last_stage_share\": {\"value\": %g, "
+               "\"add\": null}, \"causes\": [%s]}",
+               name, world, world, world, 0.9 * slowdown, 1.1 * slowdown, hours * 1800 / world, slowdown, worker_share,
+               last_stage_share, causes);
 }
 
 static struct hm_fleet *read_fleet(const char *path) {
@@ -75,11 +81,14 @@ static void near(double got, double expected) {
 static void write_five(void) {
     mkdir(in_folder("five"), 0777);
     write_job("five/a.json", 64, 1, 10, 0.1, 0, "");
-    write_job("five/b.json", 128, 1.05, 30, 0.9, 0.9, "{\"cause\": \"slow-link\", \"recovers\": 0.5, \"confidence\": 1, \"evidence\": [], \"where\": {}}");
+    write_job("five/b.json", 128, 1.05, 30, 0.9, 0.9,
+              "{\"cause\": \"slow-link\", \"recovers\": 0.5, \"confidence\": 1, \"evidence\": [], \"where\": {}}");
     write_job("five/c.json", 256, 1.25, 40, 0.1, 0.5,
-              "{\"cause\": \"unexplained\", \"recovers\": 0.9, \"confidence\": 1}, {\"cause\": \"stage-imbalance\", \"recovers\": 0.6, \"confidence\": 0.8}, "
+              "{\"cause\": \"unexplained\", \"recovers\": 0.9, \"confidence\": 1}, {\"cause\": \"stage-imbalance\", "
+              "\"recovers\": 0.6, \"confidence\": 0.8}, "
               "{\"cause\": \"sequence-length\", \"recovers\": 0.3, \"confidence\": 0.7}");
-    write_job("five/d.json", 511, 2, 15, 0.6, 0.1, "{\"cause\": \"slow-worker\", \"recovers\": 0.97, \"confidence\": 0.99}");
+    write_job("five/d.json", 511, 2, 15, 0.6, 0.1,
+              "{\"cause\": \"slow-worker\", \"recovers\": 0.97, \"confidence\": 0.99}");
     write_job("five/e.json", 5000, 4, 5, 0.5, 0.2, "");
 }
 
@@ -122,7 +131,8 @@ static void sums_are_those_by_hand(void **state) {
     assert_memory_equal(f->by_slowdown, slowest, sizeof slowest);
     assert_memory_equal(f->by_waste, dearest, sizeof dearest);
     char *text = hm_fleet_text(f);
-    assert_non_null(strstr(text, "5 jobs, 100.0 GPU-hours: 60.0 % straggle (S >= 1.1), 20.7 % of the GPU-hours are wasted"));
+    assert_non_null(
+        strstr(text, "5 jobs, 100.0 GPU-hours: 60.0 % straggle (S >= 1.1), 20.7 % of the GPU-hours are wasted"));
     hm_text_free(text);
     hm_fleet_free(f);
 }
@@ -169,7 +179,8 @@ static void what_cannot_be_read_is_skipped_and_named(void **state) {
     write_job("mix/deeper/good.json", 8, 1.5, 1, 0, 0, "");
     /* The least a result can have; numbers of the wrong kind are absent ones. */
     gzFile gz = gzopen(in_folder("mix/deeper/least.json.gz"), "wb");
-    gzputs(gz, "{\"schema\": \"hindmost.analysis/1\", \"slowdown\": 2, \"job\": {\"world\": \"many\", \"name\": 5}, \"steps\": 7, \"causes\": {}, \"gpu_hours\": -4}");
+    gzputs(gz, "{\"schema\": \"hindmost.analysis/1\", \"slowdown\": 2, \"job\": {\"world\": \"many\", \"name\": 5}, "
+               "\"steps\": 7, \"causes\": {}, \"gpu_hours\": -4}");
     gzclose(gz);
     struct hm_fleet *f = read_fleet(in_folder("mix"));
     assert_int_equal(f->n_jobs, 2);
@@ -214,9 +225,12 @@ static void sql_answers(void **state) {
         bool json;
         const char *expected; /* NULL: an error */
     } cases[] = {
-        {"SELECT world, slowdown FROM jobs WHERE slowdown > 1.5 ORDER BY slowdown DESC;", false, "world  slowdown\n 5000       4.0\n  511       2.0\n"},
-        {"SELECT count(*) AS n, max(cause) AS c, NULL AS x FROM jobs -- note", true, "[\n {\"n\": 5, \"c\": \"stage-imbalance\", \"x\": null}\n]\n"},
-        {"WITH a AS (SELECT world w FROM jobs) SELECT sum(w)::DOUBLE AS s, [1, 2] AS l FROM a", true, "[\n {\"s\": 5959, \"l\": \"[1, 2]\"}\n]\n"},
+        {"SELECT world, slowdown FROM jobs WHERE slowdown > 1.5 ORDER BY slowdown DESC;", false,
+         "world  slowdown\n 5000       4.0\n  511       2.0\n"},
+        {"SELECT count(*) AS n, max(cause) AS c, NULL AS x FROM jobs -- note", true,
+         "[\n {\"n\": 5, \"c\": \"stage-imbalance\", \"x\": null}\n]\n"},
+        {"WITH a AS (SELECT world w FROM jobs) SELECT sum(w)::DOUBLE AS s, [1, 2] AS l FROM a", true,
+         "[\n {\"s\": 5959, \"l\": \"[1, 2]\"}\n]\n"},
         {"SELECT 1 AS a WHERE false", true, "[]\n"},
         {"SELECT nothing FROM jobs", true, NULL},
         {"", false, NULL},
