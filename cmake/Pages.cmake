@@ -24,3 +24,4 @@ set(HM_PAGE_SHARED style.css page.js format.js plot.js)
 hm_add_page(report ${HM_PAGE_SHARED} report.css colors.js unpack.js heatmap.js series.js bars.js causes.js timeline.js report.js
             uplot/dist/uPlot.iife.min.js uplot/dist/uPlot.min.css uplot/LICENSE)
 hm_add_page(fleet ${HM_PAGE_SHARED} bars.js fleet.css fleet.js)
+hm_add_page(tor ${HM_PAGE_SHARED} tor.css tor.js)

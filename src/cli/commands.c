@@ -9,5 +9,6 @@ const struct command commands[] = {
     {"synth", synth_main, "make a trace of a given layout and schedule, with stragglers where you say", synth_help},
     {"convert", convert_main, "any readable trace to the op table or to a timeline", convert_help},
     {"fleet", fleet_main, "many jobs at once: how many straggle, waste, causes", fleet_help},
+    {"tor", tor_main, "Training Overhead Ratio: measure a run, plan one, simulate it", tor_help},
     {NULL, NULL, NULL, NULL},
 };
