@@ -46,6 +46,8 @@ for (const [i, f] of (json.fixes ?? []).entries()) {
   same(await row.locator("th .note").textContent(), f.how, `how of ${f.fix}`);
 }
 
+same(await page.locator("[data-edge] td.number").allTextContents(), (json.edge_slack_s ?? []).map((s) => (s == null ? "–" : seconds(s))), "slack of the edges");
+
 // ---- heatmaps: what the pointer is told ------------------------------------------------------------------------------------------
 const slowest = json.by_worker.flatMap((row, stage) => row.map((s, d) => ({ stage, d, s }))).filter((w) => w.s != null).sort((a, b) => b.s - a.s)[0];
 const told = async (selector, most) => {
