@@ -6,7 +6,8 @@ import * as format from "./format.js";
 function kindOf(cause, e) {
   if (cause === "sequence-length") return "fit";
   if (cause === "garbage-collection" || cause === "data-loading") return "spikes";
-  return e.x.every((x, i) => i === 0 || x > e.x[i - 1]) && e.x.length > 2 && e.x.length < 200 ? "line" : "dots";
+  const gap = e.x[1] - e.x[0], even = gap > 0 && e.x.every((x, i) => i === 0 || Math.abs(x - e.x[i - 1] - gap) < 1e-6 * gap);
+  return !even ? "dots" : e.x.length <= 16 ? "spikes" : e.x.length < 400 ? "line" : "dots";
 }
 
 const some = (list, most, make) => [...list.slice(0, most).map(make), list.length > most ? el("span", { class: "note" }, `and ${format.count(list.length - most)} more`) : null];

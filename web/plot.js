@@ -18,10 +18,10 @@ export function fit(x, y) {
   return sxx > 0 ? { slope: sxy / sxx, at: my - (sxy / sxx) * mx, r: sxy / Math.sqrt(sxx * syy) } : null;
 }
 
-// kind: "fit" (dots and a straight line), "spikes" (stems from the bottom), "line" or "dots".
+// kind: "fit" (dots and a straight line), "spikes" (stems from zero), "line" or "dots".
 // texts: how to write the ticks, {x(v), y(v)}.
 export function plot(e, kind, texts = {}) {
-  const W = 340, H = 200, m = { left: 52, right: 8, top: 10, bottom: 40 }, pairs = e.x.map((x, i) => [x, e.y[i]]).filter(([x, y]) => x != null && y != null);
+  const W = 340, H = 200, m = { left: 44, right: 8, top: 26, bottom: 40 }, pairs = e.x.map((x, i) => [x, e.y[i]]).filter(([x, y]) => x != null && y != null);
   if (!pairs.length) return null;
   const xs = pairs.map((p) => p[0]), ys = pairs.map((p) => p[1]), min = (a) => a.reduce((p, q) => Math.min(p, q)), max = (a) => a.reduce((p, q) => Math.max(p, q));
   let [x0, x1, y0, y1] = [min(xs), max(xs), min(ys), max(ys)];
@@ -29,12 +29,12 @@ export function plot(e, kind, texts = {}) {
   const px = (x1 - x0 || 1) * 0.04, py = (y1 - y0 || Math.abs(y1) || 1) * 0.08;
   x0 -= px; x1 += px; if (kind !== "spikes") y0 -= py; y1 += py;
   const X = (x) => (m.left + ((x - x0) / (x1 - x0)) * (W - m.left - m.right)).toFixed(1), Y = (y) => (H - m.bottom - ((y - y0) / (y1 - y0)) * (H - m.top - m.bottom)).toFixed(1);
-  const parts = [];
+  const parts = [], whole = xs.every(Number.isInteger);
   for (const t of ticks(y0, y1, 4)) parts.push(svg("line", { x1: m.left, x2: W - m.right, y1: Y(t), y2: Y(t), class: "grid" }), svg("text", { x: m.left - 6, y: Y(t), dy: "0.32em", "text-anchor": "end" }, (texts.y ?? short)(t)));
-  for (const t of ticks(x0, x1, 5)) parts.push(svg("text", { x: X(t), y: H - m.bottom + 16, "text-anchor": "middle" }, (texts.x ?? short)(t)));
+  for (const t of ticks(x0, x1, 5).filter((v) => !whole || Number.isInteger(v))) parts.push(svg("text", { x: X(t), y: H - m.bottom + 16, "text-anchor": "middle" }, (texts.x ?? short)(t)));
   parts.push(svg("line", { x1: m.left, x2: W - m.right, y1: H - m.bottom, y2: H - m.bottom, class: "base" }));
   parts.push(svg("text", { x: (m.left + W - m.right) / 2, y: H - 6, "text-anchor": "middle", class: "label" }, e.x_label ?? ""));
-  parts.push(svg("text", { x: 12, y: H / 2 - 12, "text-anchor": "middle", transform: `rotate(-90 12 ${H / 2 - 12})`, class: "label" }, e.y_label ?? ""));
+  parts.push(svg("text", { x: 4, y: 11, class: "label" }, e.y_label ?? ""));
   let told = `${e.name}: ${pairs.length} points`;
   if (kind === "spikes") parts.push(svg("path", { class: "spike", d: pairs.map(([x, y]) => `M${X(x)} ${Y(Math.max(0, y0))}V${Y(y)}`).join("") }));
   if (kind === "line") parts.push(svg("path", { class: "line", d: "M" + [...pairs].sort((a, b) => a[0] - b[0]).map(([x, y]) => `${X(x)} ${Y(y)}`).join("L") }));

@@ -152,7 +152,7 @@ async function whenByWorker() {
   const mine = () => kept.steps.map((_, k) => stepValue(k, state.worker.stage, state.worker.dp));
   const drawMine = () => {
     host.replaceChildren();
-    series(host, { steps: numbers, height: 150, unit: format.ratio, axis: (v) => v.toFixed(2), label: `Slowdown of the selected worker over ${format.plural(numbers.length, "step")}`, marked: () => keptIndex(state.step), onPick: (k) => choose({ step: kept.steps[k] }),
+    series(host, { steps: numbers, height: 150, unit: format.ratio, axis: format.ratio, label: `Slowdown of the selected worker over ${format.plural(numbers.length, "step")}`, marked: () => keptIndex(state.step), onPick: (k) => choose({ step: kept.steps[k] }),
       series: [{ label: "selected worker", color: "--replayed", values: mine() }] });
   };
   const say = () => {
@@ -185,6 +185,13 @@ function fixes() {
       el("td", { class: "number speedup" }, format.times(f.speedup)), el("td", { class: "number step" }, format.seconds(f.step_s)))))));
 }
 
+// Slack: how much delay the transfers between two stages absorb (edge_slack_s) before a step grows by 1 %.
+function slack() {
+  const edges = analysis.edge_slack_s ?? [], most = Math.max(...edges.filter((s) => s != null), 1e-12);
+  if (!edges.length) { byId("slack-part").classList.add("hidden"); return; }
+  bars(byId("slack"), "Slack of each edge between stages", ["edge", "slack"], edges.map((s, i) => ({ name: `stage ${i} ↔ ${i + 1}`, share: (s ?? 0) / most, attributes: { "data-edge": i }, texts: [format.seconds(s)] })));
+}
+
 async function slowest() {
   const t = extra.timeline;
   if (!t) { byId("slow").classList.add("hidden"); return; }
@@ -204,6 +211,7 @@ opTypes();
 if (analysis.causes?.length) causes(byId("causes"), analysis.causes, go);
 else byId("causes").replaceChildren(el("p", { class: "note" }, analysis.causes ? "No cause stands out." : "Causes were not looked for in this run."));
 fixes();
+slack();
 later(async () => {
   when();
   await whenByWorker();

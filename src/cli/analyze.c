@@ -61,6 +61,11 @@ struct request {
     bool per_step, check; /* per_step: in the JSON; the page always shows the steps */
 };
 
+static bool ends_with(const char *text, const char *end) {
+    size_t n = strlen(text), m = strlen(end);
+    return n >= m && strcmp(text + n - m, end) == 0;
+}
+
 static int parse(struct request *q, int argc, char **argv) {
     struct options o;
     options_begin(&o, command_named("analyze"), specs, argc, argv);
@@ -84,6 +89,8 @@ static int parse(struct request *q, int argc, char **argv) {
             q->html = o.value;
             break;
         case O_HEATMAP:
+            if (!ends_with(o.value, ".svg") && !ends_with(o.value, ".png"))
+                return complain_text("--heatmap %s: give a name that ends in .svg or .png", o.value);
             q->heatmap = o.value;
             break;
         case O_TIMELINE:
@@ -138,6 +145,10 @@ static int print_report(const struct hm_analysis *a, const struct hm_diagnosis *
     return status;
 }
 
+static bool is_stdout(const char *path) {
+    return path && strcmp(path, "-") == 0;
+}
+
 static int report(const struct request *q, const struct hm_trace *trace, const struct hm_analysis *a,
                   const struct hm_diagnosis *d) {
     struct hm_error err = {0};
@@ -148,7 +159,7 @@ static int report(const struct request *q, const struct hm_trace *trace, const s
     if (q->heatmap && hm_heatmap_write(a, q->heatmap, &err) != 0) return complain(&err);
     if (q->timeline && hm_timeline_write(trace, false, q->timeline, &err) != 0) return complain(&err);
     if (q->ideal_timeline && hm_timeline_write(trace, true, q->ideal_timeline, &err) != 0) return complain(&err);
-    if (!(q->json && strcmp(q->json, "-") == 0)) {
+    if (!is_stdout(q->json) && !is_stdout(q->html)) {
         int status = print_report(a, d);
         if (status != EXIT_DONE) return status;
     }

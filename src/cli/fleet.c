@@ -84,12 +84,16 @@ static int print_summary(const struct hm_fleet *fleet) {
     return status;
 }
 
+static bool is_stdout(const char *path) {
+    return path && strcmp(path, "-") == 0;
+}
+
 static int report(const struct request *q, const struct hm_fleet *fleet) {
     struct hm_error err = {0};
     if (q->html && hm_fleet_html(fleet, q->html, &err) != 0) return complain(&err);
     if (q->parquet && hm_fleet_write_parquet(fleet, q->parquet, &err) != 0) return complain(&err);
     if ((q->json || q->sql) && write_out(q, fleet, &err) != 0) return complain(&err);
-    if (q->sql || (q->json && strcmp(q->json, "-") == 0)) return EXIT_DONE;
+    if (q->sql || is_stdout(q->json) || is_stdout(q->html)) return EXIT_DONE;
     return print_summary(fleet);
 }
 

@@ -54,5 +54,7 @@ check_page() {
     "$HINDMOST" synth -o job.parquet --dp 2 --pp 1 --steps 2
     must_fail "nowhere/page.html" analyze job.parquet --html nowhere/page.html
     must_fail "map.gif" analyze job.parquet --heatmap map.gif
+    "$HINDMOST" analyze job.parquet --html - | grep -q '^<!doctype html>'
+    [ "$("$HINDMOST" analyze job.parquet --html - | tail -1)" = "</html>" ]
     [ "$(ls)" = "$(printf 'job.parquet\njob.yaml\nstderr\nstdout')" ]
 }

@@ -46,6 +46,8 @@ for (const [i, f] of (json.fixes ?? []).entries()) {
   same(await row.locator("th .note").textContent(), f.how, `how of ${f.fix}`);
 }
 
+same(await page.locator("[data-edge] td.number").allTextContents(), (json.edge_slack_s ?? []).map((s) => (s == null ? "–" : seconds(s))), "slack of the edges");
+
 // ---- heatmaps: what the pointer is told ------------------------------------------------------------------------------------------
 const slowest = json.by_worker.flatMap((row, stage) => row.map((s, d) => ({ stage, d, s }))).filter((w) => w.s != null).sort((a, b) => b.s - a.s)[0];
 const told = async (selector, most) => {
@@ -62,8 +64,8 @@ const told = async (selector, most) => {
   await page.mouse.move(1, 1);
   return found;
 };
-const job = await told("#map", 400);
-holds(job.size >= Math.min(dp * pp, 60), `the pointer finds workers (${job.size})`);
+const job = await told("#map", 200);
+holds(job.size >= Math.min(dp * pp, 40), `the pointer finds workers (${job.size})`);
 for (const [key, s] of job) { const [stage, d] = key.split(",").map(Number); same(s, ratio(json.by_worker[stage][d]), `hover over stage ${stage}, DP rank ${d}`); }
 
 // ---- selection -------------------------------------------------------------------------------------------------------------------
@@ -96,9 +98,9 @@ same(await stepNow(), stepText(0), "Home on the slider goes to the first step");
 await page.keyboard.press("End");
 same(await stepNow(), stepText(json.steps.length - 1), "End to the last");
 if (perStep) {
-  const steps = await told("#step-map", 200), last = json.steps.at(-1).step;
+  const steps = await told("#step-map", 100), last = json.steps.at(-1).step;
   const kept = await page.evaluate(() => JSON.parse(document.getElementById("extra").textContent).workers_by_step.steps.length);
-  holds(steps.size >= Math.min(dp * pp, 30), "the pointer finds workers of a step");
+  holds(steps.size >= Math.min(dp * pp, 16), "the pointer finds workers of a step");
   if (kept === json.steps.length)
     for (const [key, s] of steps) { const [a, b] = key.split(",").map(Number), x = perStep.by_worker[last][a][b]; holds(x == null ? s === "–" : Math.abs(Number(s) - x) < 0.00051, `step ${last}, worker ${key}: ${s}, ${x}`); }
 }

@@ -65,11 +65,11 @@ static size_t injections(struct hm_rng *rng, const struct layout *l, char text[3
 }
 
 static int write_result(struct hm_trace *t, const struct hm_analysis *a, const char *path, struct hm_error *err) {
-    (void)t;
-    struct hm_out *out = hm_out_open(path, err);
-    if (!out) return -1;
-    hm_analysis_write_json(a, NULL, out);
-    return hm_out_commit(out, err);
+    struct hm_diagnosis *d = hm_diagnose(t, a, 1, err);
+    struct hm_out *out = d ? hm_out_open(path, err) : NULL;
+    if (out) hm_analysis_write_json(a, d, out);
+    hm_diagnosis_free(d);
+    return out ? hm_out_commit(out, err) : -1;
 }
 
 static void make_job(void *context, size_t index, int thread) {
