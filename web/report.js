@@ -60,7 +60,7 @@ function verdict() {
     ["Last stage", format.percent(analysis.last_stage_share.value), "of the lost time", "last-stage-share"],
   ];
   if (first) tiles.push(["First cause", format.title(first.cause), `wins back ${format.percent(first.recovers)}`, "cause"]);
-  if (fix) tiles.push(["Best fix", format.title(fix.fix), `${format.times(fix.speedup)} faster`, "fix"]);
+  if (fix) tiles.push(["Best fix", format.title(fix.fix), `${format.times(fix.speedup)} as fast`, "fix"]);
   byId("tiles").style.setProperty("--columns", tiles.length > 6 ? 4 : tiles.length);
   byId("tiles").replaceChildren(...tiles.map(([label, text, small, key]) => el("div", {}, el("dt", {}, label), el("dd", { "data-figure": key }, text, el("small", {}, small)))));
   const doubts = [];

@@ -28,9 +28,8 @@ bool hm_recognise_loading(const struct hm_effects *e, struct hm_findings *f, str
     c->confidence = fmin(0.95, 0.6 + 0.03 * (double)late);
     hm_evidence(f, c, (double)late, "steps of replicas", "first forward late by more than 2 %% of the step");
     hm_evidence(f, c, worst, "s", "longest wait");
-    hm_evidence(
-        f, c, 0, "",
-        "not part of S, which leaves launch delays out; the share is of T - T_ideal with these delays put back");
+    hm_evidence(f, c, 0, "",
+                "not part of S, which leaves launch delays out; shares are of T - T_ideal with these delays added");
     struct hm_evidence *plot = hm_evidence(f, c, worst, "s", "longest wait of a replica, step by step");
     if (plot) {
         plot->x_label = "step", plot->y_label = "launch delay, s";

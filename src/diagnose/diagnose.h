@@ -47,13 +47,16 @@ struct hm_effects {
     double *typical;      /* [class] median duration */
     double *mean;         /* [class] mean without spikes, replica and worker effects */
     float *ratio;         /* [stage][lane][step] median of duration / typical over the worker's computes in the step */
+    float *low;           /* same shape: lower quartile */
     double *replica;      /* [lane] what all stages of a replica share, over all steps; about 1 */
     double *worker;       /* [stage][lane] mean over steps of what is the worker's own; about 1 */
+    double *floor;        /* [stage][lane] the same of the lower quartiles */
+    double *floor_noise;  /* [stage] */
     double *center;       /* [stage] what a usual worker of the stage shows before it is taken relative to its peers */
     double *worker_noise; /* [stage] robust deviation of the worker effects among the stage's workers */
     double *
         stage_scale; /* [2][stage] factor that makes the stage's mean time a microbatch the average one; forward, backward */
-    double *stage_work;  /* [stage] forward + backward time a microbatch, over the stages' mean */
+    double *stage_work;  /* [stage] forward + backward time a microbatch, over the mean of the other stages */
     bool *slow_worker;   /* [stage][lane] */
     bool *slow_replica;  /* [lane] */
     bool *slow_stage;    /* [stage] */

@@ -12,13 +12,16 @@ static const double spike_floor_s =
     0.02; /* ... by at least so much: a collection takes hundreds of ms (OSDI 2025) ... */
 static const double backward_follows = 0.4; /* ... whose backward shows less than this part of the excess */
 
+static const double slow_ratio = 1.03; /* a worker 3 % over its peers (the artefact explains nothing below 1.03) ... */
+static const double slow_score = 6;    /* ... and by so many robust deviations of them */
+
 enum { SAMPLES = 1 << 15 }; /* values a class's median is taken from */
 
 void hm_effects_free(struct hm_effects *e) {
-    void *owned[] = {e->partner,     e->class_of,    e->typical,      e->mean,         e->ratio,
-                     e->replica,     e->worker,      e->center,       e->worker_noise, e->stage_scale,
-                     e->stage_work,  e->slow_worker, e->slow_replica, e->slow_stage,   e->common,
-                     e->correlation, e->variation,   e->spikes,       e->links,        e->loading};
+    void *owned[] = {e->partner,     e->class_of,   e->typical,     e->mean,         e->low,         e->ratio,
+                     e->replica,     e->worker,     e->center,      e->floor,        e->floor_noise, e->worker_noise,
+                     e->stage_scale, e->stage_work, e->slow_worker, e->slow_replica, e->slow_stage,  e->common,
+                     e->correlation, e->variation,  e->spikes,      e->links,        e->loading};
     for (size_t k = 0; k < sizeof owned / sizeof owned[0]; k++) hm_free(owned[k]);
 }
 
@@ -29,8 +32,11 @@ static int make_room(struct hm_effects *e) {
     e->typical = hm_alloc(e->classes, sizeof(double));
     e->mean = hm_alloc(e->classes, sizeof(double));
     e->ratio = hm_alloc(workers * e->steps, sizeof(float));
+    e->low = hm_alloc(workers * e->steps, sizeof(float));
     e->replica = hm_alloc(e->lanes, sizeof(double));
     e->worker = hm_alloc(workers, sizeof(double));
+    e->floor = hm_alloc(workers, sizeof(double));
+    e->floor_noise = hm_alloc(e->stages, sizeof(double));
     e->center = hm_alloc(e->stages, sizeof(double));
     e->worker_noise = hm_alloc(e->stages, sizeof(double));
     e->stage_scale = hm_alloc(2 * e->stages, sizeof(double));
@@ -42,9 +48,10 @@ static int make_room(struct hm_effects *e) {
     e->correlation = hm_alloc(e->stages, sizeof(double));
     e->variation = hm_alloc(e->stages, sizeof(double));
     e->loading = hm_alloc(e->lanes * e->steps, sizeof(double));
-    return e->partner && e->class_of && e->typical && e->mean && e->ratio && e->replica && e->worker && e->center &&
-                   e->worker_noise && e->stage_scale && e->stage_work && e->slow_worker && e->slow_replica &&
-                   e->slow_stage && e->common && e->correlation && e->variation && e->loading
+    return e->partner && e->class_of && e->typical && e->mean && e->ratio && e->low && e->replica && e->worker &&
+                   e->center && e->floor && e->floor_noise && e->worker_noise && e->stage_scale && e->stage_work &&
+                   e->slow_worker && e->slow_replica && e->slow_stage && e->common && e->correlation && e->variation &&
+                   e->loading
                ? 0
                : -1;
 }
@@ -127,7 +134,9 @@ static void find_ratios(void *context, size_t index, int thread) {
                 if (class == UINT32_MAX || e->t->model->slot[i].stage != stage || !(e->typical[class] > 0)) continue;
                 values[n++] = at(e, block, lane, i)[k] / e->typical[class];
             }
-            e->ratio[(stage * e->lanes + lane) * e->steps + block * HM_WIDTH + k] = n ? (float)hm_median(values, n) : 1;
+            size_t where = (stage * e->lanes + lane) * e->steps + block * HM_WIDTH + k;
+            e->ratio[where] = n ? (float)hm_median(values, n) : 1;
+            e->low[where] = n ? (float)hm_select(values, n, n / 8) : 1;
         }
     hm_free(values);
     hm_grid_release(g, block, lane, 1);
@@ -137,17 +146,23 @@ static float ratio(const struct hm_effects *e, size_t stage, size_t lane, size_t
     return e->ratio[(stage * e->lanes + lane) * e->steps + step];
 }
 
-/* What the other stages of the replica show in that step: their median (the smaller middle one, so that of two stages the quicker counts).
- * Without a pipeline there is nobody to compare with: 1. */
-static double others_ratio(const struct hm_effects *e, size_t stage, size_t lane, size_t step) {
+/* What the other stages of the replica show in that step: their median (the smaller middle one, so that of two stages the
+ * quicker counts). Without a pipeline there is nobody to compare with: 1. */
+static double others(const struct hm_effects *e, const float *of, size_t stage, size_t lane, size_t step) {
     double values[HM_MAX_STAGES];
     size_t n = 0;
     for (size_t s = 0; s < e->stages; s++)
-        if (s != stage) values[n++] = ratio(e, s, lane, step);
+        if (s != stage) values[n++] = of[(s * e->lanes + lane) * e->steps + step];
     return n ? hm_select(values, n, (n - 1) / 2) : 1;
 }
 
+static double others_ratio(const struct hm_effects *e, size_t stage, size_t lane, size_t step) {
+    return others(e, e->ratio, stage, lane, step);
+}
+
 double hm_worker_factor(const struct hm_effects *e, size_t stage, size_t lane, size_t step) {
+    /* Without other stages to compare with, one step's median may be its sequences': the lower quartiles' effect is the worker's own. */
+    if (e->stages == 1 && e->floor[lane] > slow_ratio) return e->floor[lane];
     double x = ratio(e, stage, lane, step) / others_ratio(e, stage, lane, step) / e->center[stage];
     return x > 1 ? x : 1;
 }
@@ -167,24 +182,25 @@ static double trimmed_mean(double *values, size_t n) {
 /* Worker effects of a stage relative to its peers: what all workers of a stage show is the stage's. Of few workers the slower half may be
  * the culprit, so the center is the lower middle one. The deviation of a usual worker is that among the peers; of fewer than four it is
  * that of a worker's mean over its steps. */
-static void find_center(struct hm_effects *e, size_t s, double *values) {
-    double *worker = e->worker + s * e->lanes;
+static double find_center(const struct hm_effects *e, size_t s, double *worker, const float *of, double *values,
+                          double *deviation) {
     memcpy(values, worker, e->lanes * sizeof *values);
     double center = hm_select(values, e->lanes, (e->lanes - 1) / 2);
     if (!(center > 0)) center = 1;
-    e->center[s] = center;
     for (size_t l = 0; l < e->lanes; l++) worker[l] /= center;
     memcpy(values, worker, e->lanes * sizeof *values);
-    double deviation = 1.4826 * hm_mad(values, e->lanes, 1);
-    if (e->lanes < 4) {
-        deviation = INFINITY;
-        for (size_t l = 0; l < e->lanes; l++) {
-            for (size_t i = 0; i < e->steps; i++) values[i] = ratio(e, s, l, i) / others_ratio(e, s, l, i);
-            deviation = fmin(deviation, hm_stddev(values, e->steps) / sqrt((double)e->steps));
-        }
-        deviation = fmax(2 * deviation, 0.005);
+    *deviation = 1.4826 * hm_mad(values, e->lanes, 1);
+    if (e->lanes >= 4) return center;
+    *deviation = INFINITY;
+    for (size_t l = 0; l < e->lanes; l++) {
+        for (size_t i = 0; i < e->steps; i++)
+            values[i] = of[(s * e->lanes + l) * e->steps + i] / others(e, of, s, l, i);
+        /* a robust deviation: sequence lengths have a long tail */
+        double low = hm_quantile(values, e->steps, 0.25), high = hm_quantile(values, e->steps, 0.5);
+        *deviation = fmin(*deviation, 1.4826 * (high - low) / sqrt((double)e->steps));
     }
-    e->worker_noise[s] = deviation;
+    *deviation = fmax(1.5 * *deviation, 0.004);
+    return center;
 }
 
 static int split_workers(struct hm_effects *e) {
@@ -201,9 +217,15 @@ static int split_workers(struct hm_effects *e) {
         for (size_t s = 0; s < e->stages; s++) {
             for (size_t i = 0; i < e->steps; i++) values[i] = ratio(e, s, lane, i) / others_ratio(e, s, lane, i);
             e->worker[s * e->lanes + lane] = hm_mean(values, e->steps);
+            for (size_t i = 0; i < e->steps; i++)
+                values[i] = e->low[(s * e->lanes + lane) * e->steps + i] / others(e, e->low, s, lane, i);
+            e->floor[s * e->lanes + lane] = hm_select(values, e->steps, e->steps / 4);
         }
     }
-    for (size_t s = 0; s < e->stages; s++) find_center(e, s, values);
+    for (size_t s = 0; s < e->stages; s++) {
+        e->center[s] = find_center(e, s, e->worker + s * e->lanes, e->ratio, values, &e->worker_noise[s]);
+        find_center(e, s, e->floor + s * e->lanes, e->low, values, &e->floor_noise[s]);
+    }
     memcpy(values, e->replica, e->lanes * sizeof *values);
     double center = hm_select(values, e->lanes, (e->lanes - 1) / 2);
     for (size_t l = 0; l < e->lanes; l++) e->replica[l] /= center > 0 ? center : 1;
@@ -307,7 +329,8 @@ static void finish_means(struct hm_effects *e, const struct sums *all) {
     for (size_t s = 0; s < e->stages; s++) {
         for (size_t type = 0; type < 2; type++)
             e->stage_scale[type * e->stages + s] = work[type][s] > 0 ? mean[type] / work[type][s] : 1;
-        e->stage_work[s] = (work[0][s] + work[1][s]) / (mean[0] + mean[1]);
+        double total = (mean[0] + mean[1]) * (double)e->stages, own = work[0][s] + work[1][s];
+        e->stage_work[s] = e->stages > 1 ? own / ((total - own) / (double)(e->stages - 1)) : 1;
     }
 }
 
@@ -364,20 +387,24 @@ static int run_pass(struct hm_effects *e, bool second) {
 
 /* ---- flags ---- */
 
-static const double slow_ratio = 1.05; /* a worker 5 % over its peers (SuperBench's limit for a node) ... */
-static const double slow_score = 6;    /* ... and by so many robust deviations of them */
-
-static void flag(struct hm_effects *e) {
+/* Workers whose effect stands out among all: a stage with a culprit has a wide deviation itself, so the usual stage's counts as well. */
+static void flag_by(struct hm_effects *e, const double *worker, const double *stage_noise) {
     double noise[HM_MAX_STAGES];
-    for (size_t s = 0; s < e->stages; s++) noise[s] = e->worker_noise[s];
-    double typical_noise = hm_median(noise, e->stages);
+    for (size_t s = 0; s < e->stages; s++) noise[s] = stage_noise[s];
+    double usual = hm_median(noise, e->stages);
     for (size_t s = 0; s < e->stages; s++) {
-        double deviation = fmax(fmax(e->worker_noise[s], typical_noise), 0.002);
+        double deviation = fmax(fmax(stage_noise[s], usual), 0.002);
         for (size_t l = 0; l < e->lanes; l++) {
-            double x = e->worker[s * e->lanes + l];
-            e->slow_worker[s * e->lanes + l] = x > slow_ratio && x - 1 > slow_score * deviation;
+            double x = worker[s * e->lanes + l];
+            e->slow_worker[s * e->lanes + l] |= x > slow_ratio && x - 1 > slow_score * deviation;
         }
     }
+}
+
+static void flag(struct hm_effects *e) {
+    flag_by(e, e->worker, e->worker_noise);
+    /* The lower quartile hardly moves with sequence lengths, whose cost has a long tail upwards: it shows a slow worker among them. */
+    flag_by(e, e->floor, e->floor_noise);
     /* a single replica, no peers: compare the stages of its workers over the steps is the stage rule's business */
     if (e->lanes < 2) memset(e->slow_worker, 0, e->stages * e->lanes * sizeof(bool));
     double *values = hm_alloc(e->lanes, sizeof *values);

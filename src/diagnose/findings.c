@@ -107,37 +107,63 @@ static void temper(const struct hm_analysis *a, struct hm_findings *f, struct hm
         }
 }
 
-static unsigned find_causes(const struct hm_effects *e, const struct hm_analysis *a, struct hm_findings *f) {
-    const double t = a->replayed_s, gap = t - a->ideal_s;
-    unsigned named = 0;
+struct candidate {
+    struct hm_cause cause;
+    unsigned part;
+    double gain, last_gain; /* made neutral alone; made neutral when all others are */
+};
+
+/* Recognises, prices, names. A cause may hide behind another one (a slow worker on a light stage behind a heavy stage): made neutral
+ * alone neither wins much, so what a cause wins as the last one counts as well for naming it. `recovers` is always that of the cause
+ * alone. *loss: what the shares are of, T - T_ideal, and the late data's time if that is a cause. */
+static unsigned find_causes(const struct hm_effects *e, const struct hm_analysis *a, struct hm_findings *f,
+                            double *loss) {
+    const double t = a->replayed_s;
+    struct candidate candidate[MOST_CAUSES];
+    size_t n = 0;
+    unsigned all = 0, named = 0;
+    *loss = t - a->ideal_s;
     for (const struct hm_cause_rule *rule = hm_cause_rules; rule->name; rule++) {
-        struct hm_cause c = {.cause = rule->name, .confidence = 0.5};
-        if (!rule->recognise(e, f, &c)) continue;
-        double gain, whole = gap;
-        if (rule->part == HM_PART_LOADING) {
-            gain = hm_replay_edited(e, add_delays, (void *)e) - t;
-            whole = gap + gain;
-        } else {
-            gain = t - hm_replay_without(e, rule->part);
-        }
-        c.recovers = gain / whole;
-        if (!(gain > least_gain * t) || !(c.recovers > least_share)) continue;
-        if (rule->part == HM_PART_LOADING && gain < 0.01 * t) continue; /* launch delays of a percent are usual */
-        temper(a, f, &c);
-        f->causes[f->n_causes++] = c;
-        named |= rule->part;
+        struct candidate x = {.cause = {.cause = rule->name, .confidence = 0.5}, .part = rule->part};
+        if (!rule->recognise(e, f, &x.cause)) continue;
+        x.gain = rule->part == HM_PART_LOADING ? hm_replay_edited(e, add_delays, (void *)e) - t
+                                               : t - hm_replay_without(e, rule->part);
+        if (rule->part == HM_PART_LOADING && x.gain < 0.01 * t) continue; /* launch delays of a percent are usual */
+        if (rule->part == HM_PART_LOADING)
+            *loss += x.gain;
+        else
+            all |= rule->part;
+        candidate[n++] = x;
+    }
+    double t_all = all ? hm_replay_without(e, all) : t;
+    for (size_t i = 0; i < n; i++) {
+        struct candidate *x = &candidate[i];
+        x->last_gain = x->gain;
+        if (x->part != HM_PART_LOADING && x->part != all && x->gain < 0.1 * *loss)
+            x->last_gain = hm_replay_without(e, all & ~x->part) - t_all;
+        double gain = fmax(x->gain, x->last_gain);
+        if (!(gain > least_gain * t) || !(gain > least_share * *loss)) continue;
+        x->cause.recovers = x->gain / *loss;
+        if (x->last_gain > x->gain + 0.05 * *loss)
+            hm_evidence(f, &x->cause, x->last_gain / *loss, "share",
+                        "won back when the other causes are gone: they hide this one");
+        temper(a, f, &x->cause);
+        f->causes[f->n_causes++] = x->cause;
+        named |= x->part;
     }
     return named;
 }
 
-static void find_rest(const struct hm_effects *e, const struct hm_analysis *a, unsigned named, struct hm_findings *f) {
+static void find_rest(const struct hm_effects *e, const struct hm_analysis *a, unsigned named, double loss,
+                      struct hm_findings *f) {
     const double t = a->replayed_s, gap = t - a->ideal_s;
     if (!(gap > 0.03 * a->ideal_s)) return; /* the artefact explains nothing below S = 1.03 either */
     double explained =
         named & ~(unsigned)HM_PART_LOADING ? (t - hm_replay_without(e, named & ~(unsigned)HM_PART_LOADING)) / gap : 0;
-    if (!(1 - explained > 0.05)) return;
-    struct hm_cause c = {.cause = "unexplained", .confidence = 1, .recovers = 1 - explained};
-    hm_evidence(f, &c, explained, "share", "won back by all named causes together");
+    double rest = (1 - explained) * gap / loss; /* of a loss that may hold late data, which is explained */
+    if (!(rest > 0.05)) return;
+    struct hm_cause c = {.cause = "unexplained", .confidence = 1, .recovers = rest};
+    hm_evidence(f, &c, 1 - rest, "share", "won back by all named causes together");
     f->causes[f->n_causes++] = c;
 }
 
@@ -199,8 +225,9 @@ struct hm_diagnosis *hm_diagnose(struct hm_trace *trace, const struct hm_analysi
     if (!f)
         hm_fail_memory(err);
     else if (hm_effects_estimate(&e, trace, threads, err) == 0) {
-        unsigned named = find_causes(&e, a, f);
-        find_rest(&e, a, named, f);
+        double loss;
+        unsigned named = find_causes(&e, a, f, &loss);
+        find_rest(&e, a, named, loss, f);
         qsort(f->causes, f->n_causes, sizeof *f->causes, most_first);
         if (hm_price_fixes(&e, a, named, f) != 0 || hm_find_slack(&e, a, f) != 0) f->failed = true;
         qsort(f->fixes, f->n_fixes, sizeof *f->fixes, fastest_first);

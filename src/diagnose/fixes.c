@@ -101,7 +101,7 @@ static int move_layers(struct fixer *x) {
                             "move %.0f %% of stage %zu's work to the lighter stages: wins back %.0f %%; assumes that "
                             "layers can be cut that finely, so with L "
                             "layers a stage expect the nearest multiple of %.0f/L %%",
-                            100 * (1 - 1 / e->stage_work[heavy]), heavy, share(x, step_s), 100.0));
+                            100 * (1 - e->stage_scale[heavy]), heavy, share(x, step_s), 100.0));
 }
 
 /* ---- balance sequences ---- */

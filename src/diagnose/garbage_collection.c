@@ -3,8 +3,8 @@
 
 #include <math.h>
 
-enum { LEAST = 3, POINTS = 400 };
-static const double most_share = 0.05; /* of all forwards: what happens more often is no isolated event */
+enum { LEAST = 2, POINTS = 400 };
+static const double most_share = 0.1; /* of all forwards: what happens more often is no isolated event */
 
 bool hm_recognise_collections(const struct hm_effects *e, struct hm_findings *f, struct hm_cause *c) {
     size_t forwards = 0;

@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-static const double heavy = 1.04; /* of the stages' mean work a microbatch */
+static const double heavy = 1.03; /* of the other stages' mean work a microbatch */
 
 bool hm_recognise_stages(const struct hm_effects *e, struct hm_findings *f, struct hm_cause *c) {
     if (e->stages < 2) return false;

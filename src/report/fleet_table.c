@@ -102,7 +102,8 @@ int hm_fleet_write_parquet(const struct hm_fleet *fleet, const char *path, struc
     struct database d;
     struct hm_str sql = {0};
     char *temporary = hm_sprintf("%s.tmp.%ld", path, (long)getpid());
-    int status = temporary ? open_jobs(&d, fleet, err) : hm_fail_memory(err);
+    if (!temporary) return hm_fail_memory(err);
+    int status = open_jobs(&d, fleet, err);
     if (status == 0) {
         hm_str_add(&sql, "COPY jobs TO ");
         add_quoted(&sql, temporary);
@@ -112,7 +113,7 @@ int hm_fleet_write_parquet(const struct hm_fleet *fleet, const char *path, struc
             status = hm_fail(err, HM_ERR_IO, "%s: cannot write: %s", path, strerror(errno));
         if (status != 0) (void)unlink(temporary);
     }
-    if (temporary) close_database(&d);
+    close_database(&d);
     hm_str_free(&sql);
     hm_free(temporary);
     return status;
@@ -222,8 +223,8 @@ static int take_names(struct answer *a, duckdb_result *result, struct hm_error *
 
 static int take_cells(struct answer *a, duckdb_data_chunk chunk, struct hm_error *err) {
     size_t n = duckdb_data_chunk_get_size(chunk), needed = (a->rows + n) * a->columns;
-    if (needed > a->capacity) {
-        size_t capacity = needed > 2 * a->capacity ? needed : 2 * a->capacity;
+    if (needed > a->capacity || !a->cell) {
+        size_t capacity = needed > 2 * a->capacity ? needed + 1 : 2 * a->capacity;
         char **grown = hm_realloc(a->cell, capacity, sizeof *grown);
         if (!grown) return hm_fail_memory(err);
         a->cell = grown;

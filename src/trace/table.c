@@ -726,8 +726,9 @@ int hm_table_list_steps(struct hm_table *t, struct hm_step_rows **steps, size_t 
     duckdb_destroy_result(&result);
     if (!*steps) return hm_fail_memory(err);
     if (*dp > HM_MAX_DP)
-        return hm_fail(err, HM_ERR_INPUT, "%s: dp_rank %" PRId64 " is outside the layout (0 to %d); repair the file",
-                       t->path, *dp - 1, HM_MAX_DP - 1);
+        return hm_fail(err, HM_ERR_INPUT,
+                       "%s: dp_rank %" PRId64 ": dp_rank is outside the layout (0 to %d); repair the file", t->path,
+                       *dp - 1, HM_MAX_DP - 1);
     if (*n > HM_STEP_TABLE / 2)
         return hm_fail(err, HM_ERR_INPUT, "%s: has more than %d different steps; analyse a part of it", t->path,
                        HM_STEP_TABLE / 2);
@@ -790,7 +791,11 @@ int hm_tables_copy(struct hm_table *const *tables, size_t n, bool float32, const
     duckdb_connection con = tables[0]->con;
     duckdb_result result;
     struct hm_str sql = {0};
-    bool good = duckdb_query(con, "SET preserve_insertion_order = true", NULL) == DuckDBSuccess;
+    char settings[100];
+    /* Rows in their order: row groups that are ready too early wait in memory, of which there shall be little. */
+    (void)snprintf(settings, sizeof settings, "SET preserve_insertion_order = true; SET memory_limit = '%dMB'",
+                   1024 + 64 * hm_thread_count(0, SIZE_MAX));
+    bool good = duckdb_query(con, settings, NULL) == DuckDBSuccess;
     hm_str_add(&sql, "COPY (");
     for (size_t i = 0; i < n; i++) {
         struct hm_table *t = tables[i];

@@ -8,8 +8,10 @@
 
 enum { POINTS = 600 };
 
-static const char *const causes[] = {"slow-worker", "stage-imbalance", "sequence-length", "garbage-collection", "slow-link", "data-loading", "replica-imbalance", "unexplained"};
-static const char *const fixes[] = {"replace-workers", "move-layers", "balance-sequences", "planned-gc", "fix-link", "resplit-microbatches"};
+static const char *const causes[] = {"slow-worker", "stage-imbalance", "sequence-length",   "garbage-collection",
+                                     "slow-link",   "data-loading",    "replica-imbalance", "unexplained"};
+static const char *const fixes[] = {"replace-workers", "move-layers", "balance-sequences",
+                                    "planned-gc",      "fix-link",    "resplit-microbatches"};
 enum { CAUSES = sizeof causes / sizeof causes[0], FIXES = sizeof fixes / sizeof fixes[0] };
 
 static double x[POINTS], y[POINTS], spike[POINTS];
@@ -20,8 +22,22 @@ static struct hm_diagnosis made_up(const struct hm_analysis *a) {
     static int64_t steps[1];
     static const char *const types[] = {"forward-compute"};
     static struct hm_evidence evidence[] = {
-        {.name = "correlation of forward and backward </script><b>", .value = 0.97, .unit = "", .x_label = "forward, s", .y_label = "backward, s", .n_points = POINTS, .x = x, .y = y},
-        {.name = "longest forward", .value = 0.3, .unit = "s", .x_label = "step", .y_label = "time above the median, s", .n_points = POINTS, .x = x, .y = spike},
+        {.name = "correlation of forward and backward </script><b>",
+         .value = 0.97,
+         .unit = "",
+         .x_label = "forward, s",
+         .y_label = "backward, s",
+         .n_points = POINTS,
+         .x = x,
+         .y = y},
+        {.name = "longest forward",
+         .value = 0.3,
+         .unit = "s",
+         .x_label = "step",
+         .y_label = "time above the median, s",
+         .n_points = POINTS,
+         .x = x,
+         .y = spike},
         {.name = "workers <!-- affected", .value = 3, .unit = "workers"},
     };
     static struct hm_cause cause[CAUSES];
@@ -33,12 +49,30 @@ static struct hm_diagnosis made_up(const struct hm_analysis *a) {
         spike[i] = i % 97 == 5 ? 0.3 : 0.002;
     }
     for (size_t k = 0; k < CAUSES; k++)
-        cause[k] = (struct hm_cause){.cause = causes[k], .confidence = 0.95 - 0.1 * (double)k, .recovers = 0.8 / (double)(k + 1), .n_evidence = 3, .evidence = evidence,
-                                     .n_workers = 20, .workers = workers, .n_stages = 1, .stages = stages, .n_dp_ranks = 1, .dp_ranks = dp_ranks,
-                                     .n_steps = 1, .steps = steps, .n_op_types = 1, .op_types = types};
+        cause[k] = (struct hm_cause){.cause = causes[k],
+                                     .confidence = 0.95 - 0.1 * (double)k,
+                                     .recovers = 0.8 / (double)(k + 1),
+                                     .n_evidence = 3,
+                                     .evidence = evidence,
+                                     .n_workers = 20,
+                                     .workers = workers,
+                                     .n_stages = 1,
+                                     .stages = stages,
+                                     .n_dp_ranks = 1,
+                                     .dp_ranks = dp_ranks,
+                                     .n_steps = 1,
+                                     .steps = steps,
+                                     .n_op_types = 1,
+                                     .op_types = types};
     for (size_t k = 0; k < FIXES; k++)
-        fix[k] = (struct hm_fix){fixes[k], a->replayed_s / (1.4 - 0.05 * (double)k), 1.4 - 0.05 * (double)k, "do \"this\" & that; assumes <nothing>"};
-    return (struct hm_diagnosis){.n_causes = CAUSES, .n_fixes = FIXES, .causes = cause, .fixes = fix, .straggling = true, .summary = "Slow workers cost most; <i>replace them</i> & look at the sequences."};
+        fix[k] = (struct hm_fix){fixes[k], a->replayed_s / (1.4 - 0.05 * (double)k), 1.4 - 0.05 * (double)k,
+                                 "do \"this\" & that; assumes <nothing>"};
+    return (struct hm_diagnosis){.n_causes = CAUSES,
+                                 .n_fixes = FIXES,
+                                 .causes = cause,
+                                 .fixes = fix,
+                                 .straggling = true,
+                                 .summary = "Slow workers cost most; <i>replace them</i> & look at the sequences."};
 }
 
 int main(int argc, char **argv) {

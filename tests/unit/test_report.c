@@ -39,7 +39,8 @@ static int32_t *unpack(const char *text, size_t *n) {
     unsigned char *packed = malloc(length + 3), *planes = malloc(1 << 24);
     for (size_t i = 0; i + 4 <= length; i += 4) {
         uint32_t word = 0;
-        for (size_t k = 0; k < 4; k++) word = word << 6 | (text[i + k] == '=' ? 0 : (uint32_t)(strchr(digits, text[i + k]) - digits));
+        for (size_t k = 0; k < 4; k++)
+            word = word << 6 | (text[i + k] == '=' ? 0 : (uint32_t)(strchr(digits, text[i + k]) - digits));
         for (size_t k = 0; k < 3; k++) packed[bytes++] = (unsigned char)(word >> (16 - 8 * k));
     }
     uLongf size = 1 << 24;
@@ -47,7 +48,8 @@ static int32_t *unpack(const char *text, size_t *n) {
     *n = size / 4;
     int32_t *values = malloc(size + 4);
     for (size_t i = 0; i < *n; i++)
-        values[i] = (int32_t)((uint32_t)planes[i] | (uint32_t)planes[*n + i] << 8 | (uint32_t)planes[2 * *n + i] << 16 | (uint32_t)planes[3 * *n + i] << 24);
+        values[i] = (int32_t)((uint32_t)planes[i] | (uint32_t)planes[*n + i] << 8 | (uint32_t)planes[2 * *n + i] << 16 |
+                              (uint32_t)planes[3 * *n + i] << 24);
     free(packed);
     free(planes);
     return values;
@@ -129,7 +131,8 @@ static void timeline_shows_what_was_recorded(void **state) {
         for (size_t i = 0; i < a->n_steps; i++) assert_true(a->steps[i].slowdown <= a->steps[step].slowdown);
         json_array_foreach(json_object_get(timeline, "replicas"), k, replica) {
             size_t n;
-            int32_t *start = unpack(json_string_value(json_object_get(replica, "start")), &n), *end = unpack(json_string_value(json_object_get(replica, "end")), &n),
+            int32_t *start = unpack(json_string_value(json_object_get(replica, "start")), &n),
+                    *end = unpack(json_string_value(json_object_get(replica, "end")), &n),
                     *move = unpack(json_string_value(json_object_get(replica, "move")), &n);
             assert_int_equal(n, x.trace->model->n_slots);
             const json_t *dp = json_object_get(replica, "dp_rank");
@@ -141,10 +144,13 @@ static void timeline_shows_what_was_recorded(void **state) {
                 const struct hm_slot *slot = &x.trace->model->slot[i];
                 const struct job *j = x.job;
                 int op = 0;
-                while (j->op[op].stage != (int)slot->stage || j->op[op].type != (int)slot->type || j->op[op].seq != (int)slot->seq) op++;
+                while (j->op[op].stage != (int)slot->stage || j->op[op].type != (int)slot->type ||
+                       j->op[op].seq != (int)slot->seq)
+                    op++;
                 double first = INFINITY; /* pages count from the first launch */
                 for (int d = 0; d < j->dp; d++)
-                    for (int o = 0; o < j->n_ops; o++) first = fmin(first, j->start[((int)step * j->dp + d) * j->n_ops + o]);
+                    for (int o = 0; o < j->n_ops; o++)
+                        first = fmin(first, j->start[((int)step * j->dp + d) * j->n_ops + o]);
                 size_t at = (size_t)(((int)step * j->dp + (int)json_integer_value(dp)) * j->n_ops + op);
                 assert_true(fabs(start[i] * tick - (j->start[at] - first)) < 2 * tick);
                 /* the recording's end, but for the microseconds by which members of a group end apart */
@@ -169,7 +175,8 @@ static void every_steps_workers_are_in_the_page(void **state) {
     assert_int_equal(hm_report_html(x.trace, a, NULL, path, NULL), 0);
     size_t size, n;
     char *page = read_all(path, &size);
-    json_t *extra = json_in_page(page, "extra"), *steps = json_object_get(extra, "workers_by_step"), *analysis = json_in_page(page, "analysis");
+    json_t *extra = json_in_page(page, "extra"), *steps = json_object_get(extra, "workers_by_step"),
+           *analysis = json_in_page(page, "analysis");
     int32_t *values = unpack(json_string_value(json_object_get(steps, "slowdown_e3")), &n);
     assert_int_equal(n, a->n_steps * a->pp * a->dp);
     for (size_t i = 0; i < a->n_steps; i++)
@@ -263,7 +270,13 @@ static size_t pixels_of(const struct picture *p, hm_rgb color) {
 static void png_shows_the_hot_worker(void **state) {
     (void)state;
     double by_worker[6] = {1, 1, 1, 1, 1.3, 1}, by_stage[2] = {1, 1}, by_dp[3] = {1, 1, NAN};
-    struct hm_analysis a = {.name = "a <b> & \"c\"", .dp = 3, .pp = 2, .by_worker = by_worker, .by_stage = by_stage, .by_dp_rank = by_dp, .slowdown = 1.25};
+    struct hm_analysis a = {.name = "a <b> & \"c\"",
+                            .dp = 3,
+                            .pp = 2,
+                            .by_worker = by_worker,
+                            .by_stage = by_stage,
+                            .by_dp_rank = by_dp,
+                            .slowdown = 1.25};
     char path[128];
     (void)snprintf(path, sizeof path, "%s", job_path("map.png"));
     assert_int_equal(hm_heatmap_write(&a, path, NULL), 0);
@@ -291,11 +304,18 @@ static void png_shows_the_hot_worker(void **state) {
 static void wide_jobs_are_folded_not_cut(void **state) {
     (void)state;
     enum { DP = 3000, PP = 4 };
-    double *by_worker = calloc((size_t)DP * PP, sizeof *by_worker), *by_dp = calloc(DP, sizeof *by_dp), by_stage[PP] = {1, 1, 1, 1};
+    double *by_worker = calloc((size_t)DP * PP, sizeof *by_worker), *by_dp = calloc(DP, sizeof *by_dp),
+           by_stage[PP] = {1, 1, 1, 1};
     for (size_t i = 0; i < (size_t)DP * PP; i++) by_worker[i] = 1;
     for (size_t d = 0; d < DP; d++) by_dp[d] = 1;
     by_worker[3 * DP + 2999] = 1.35; /* the very last worker */
-    struct hm_analysis a = {.name = "wide", .dp = DP, .pp = PP, .by_worker = by_worker, .by_stage = by_stage, .by_dp_rank = by_dp, .slowdown = 1.1};
+    struct hm_analysis a = {.name = "wide",
+                            .dp = DP,
+                            .pp = PP,
+                            .by_worker = by_worker,
+                            .by_stage = by_stage,
+                            .by_dp_rank = by_dp,
+                            .slowdown = 1.1};
     const char *path = job_path("wide.png");
     assert_int_equal(hm_heatmap_write(&a, path, NULL), 0);
     struct picture p = read_png(path);
@@ -324,7 +344,8 @@ static void nothing_is_left_when_something_fails(void **state) {
         for (; status != 0; n += n < 40 ? 1 : 7) {
             struct hm_error err = {0};
             atomic_store(&hm_fault_after, n);
-            status = kind == 0 ? hm_report_html(x.trace, x.analysis, NULL, path, &err) : hm_heatmap_write(x.analysis, path, &err);
+            status = kind == 0 ? hm_report_html(x.trace, x.analysis, NULL, path, &err)
+                               : hm_heatmap_write(x.analysis, path, &err);
             atomic_store(&hm_fault_after, 0);
             if (status == 0) continue;
             assert_true(err.code == HM_ERR_MEMORY || err.code == HM_ERR_IO);

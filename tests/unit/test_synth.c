@@ -129,7 +129,7 @@ static struct hm_trace *synth_and_open(const struct hm_synth_options *o, const c
     strcpy(path, in_folder(name));
     if (hm_synth(path, o, &err) != 0) fail_msg("%s", err.message);
     struct hm_trace_options open = {.threads = 1};
-    char meta[140];
+    char meta[160];
     (void)snprintf(meta, sizeof meta, "%.*s.yaml", (int)(strrchr(path, '.') - path), path);
     open.metadata = meta;
     struct hm_trace *t = hm_trace_open(path, &open, &err);
