@@ -163,8 +163,10 @@ int analyze_main(int argc, char **argv) {
     struct hm_error err = {0};
     struct hm_trace *trace = hm_trace_open(q.trace, &q.open, &err);
     struct hm_analysis *a = trace ? hm_analyze(trace, &q.analysis, &err) : NULL;
-    struct hm_diagnosis *d = a ? hm_diagnose(trace, a, q.analysis.threads, &err) : NULL;
-    status = d ? report(&q, trace, a, d) : complain(&err);
+    /* a diagnosis rests on the exact S of the workers */
+    bool diagnose = q.analysis.attribution == HM_ATTRIBUTION_EXACT;
+    struct hm_diagnosis *d = a && diagnose ? hm_diagnose(trace, a, q.analysis.threads, &err) : NULL;
+    status = a && (d || !diagnose) ? report(&q, trace, a, d) : complain(&err);
     hm_diagnosis_free(d);
     hm_analysis_free(a);
     hm_trace_free(trace);

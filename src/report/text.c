@@ -160,14 +160,17 @@ static void diagnosis(struct page *p, const struct hm_diagnosis *d) {
     for (size_t i = 0; i < d->n_causes && i < CAUSES; i++) {
         const struct hm_cause *c = &d->causes[i];
         hm_str_add(&p->s, "%s", i ? "           " : "Causes     ");
-        hm_str_add(&p->s, "%-18s wins back %3.0f %%", c->cause, 100 * c->recovers);
+        if (c->recovers < 0.02)
+            hm_str_add(&p->s, "%-20s hidden behind the others", c->cause);
+        else
+            hm_str_add(&p->s, "%-20s wins back %3.0f %%", c->cause, 100 * c->recovers);
         if (strcmp(c->cause, "unexplained") != 0) hm_str_add(&p->s, ", confidence %.2f", c->confidence);
         list_places(p, c);
         hm_str_add(&p->s, "\n");
     }
     for (size_t i = 0; i < d->n_fixes && i < FIXES; i++) {
         const struct hm_fix *f = &d->fixes[i];
-        hm_str_add(&p->s, "%s%-18s %.2f times as fast: ", i ? "           " : "Fixes      ", f->fix, f->speedup);
+        hm_str_add(&p->s, "%s%-20s %.2f times as fast: ", i ? "           " : "Fixes      ", f->fix, f->speedup);
         wrapped(p, f->how, 11);
     }
 }
