@@ -36,3 +36,8 @@ must_fail() {
         return 1
     fi
 }
+
+# Fails, showing them, if lines come in. (A plain `! command` in the middle of a test never fails it.)
+none() {
+    if grep .; then return 1; fi
+}

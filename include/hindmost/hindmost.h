@@ -182,8 +182,8 @@ struct hm_diagnosis {
      * pipeline, and for very large traces. */
     size_t n_edges;
     const double *edge_slack_s;
-    bool straggling;               /* S >= 1.1 */
-    const char *summary;           /* the verdict in a sentence or two */
+    bool straggling;     /* S >= 1.1 */
+    const char *summary; /* the verdict in a sentence or two */
 };
 
 /* Looks for causes and prices fixes. `analysis` must be of this trace, with exact attribution. NULL on failure. Free

@@ -37,6 +37,13 @@ char *hm_strdup(const char *text);
 char *hm_sprintf(const char *format, ...) HM_PRINTF(1, 2);
 /* Fails with HM_ERR_MEMORY and says that memory ran out; always -1. */
 int hm_fail_memory(struct hm_error *err);
+/* That both return -1 is said here, too, where compilers and analysers see it. */
+static inline int hm_always_failed(int status) {
+    (void)status;
+    return -1;
+}
+#define hm_fail(...) hm_always_failed(hm_fail(__VA_ARGS__))
+#define hm_fail_memory(err) hm_always_failed(hm_fail_memory(err))
 /* a * b into *product; false on overflow. */
 static inline bool hm_mul(size_t a, size_t b, size_t *product) {
     return !__builtin_mul_overflow(a, b, product);

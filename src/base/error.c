@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-int hm_fail(struct hm_error *err, enum hm_error_code code, const char *format, ...) {
+int(hm_fail)(struct hm_error *err, enum hm_error_code code, const char *format, ...) {
     if (!err) return -1;
     err->code = code;
     va_list args;
@@ -16,7 +16,7 @@ int hm_fail(struct hm_error *err, enum hm_error_code code, const char *format, .
     return -1;
 }
 
-int hm_fail_memory(struct hm_error *err) {
+int(hm_fail_memory)(struct hm_error *err) {
     return hm_fail(err, HM_ERR_MEMORY, "out of memory; use a machine with more, or analyse fewer steps");
 }
 

@@ -60,9 +60,9 @@ void *hm_map(size_t bytes, const char *spill) {
 
 void hm_map_release(void *part, size_t bytes) {
     /* whole pages only; the neighbours' share of the first and last page stays */
-    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), begin = ((uintptr_t)part + page - 1) / page * page,
-              end = ((uintptr_t)part + bytes) / page * page;
-    if (end > begin) (void)madvise((void *)begin, end - begin, MADV_DONTNEED);
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), begin = (uintptr_t)part, skip = (page - begin % page) % page;
+    if (bytes > skip && (bytes - skip) / page > 0)
+        (void)madvise((char *)part + skip, (bytes - skip) / page * page, MADV_DONTNEED);
 }
 
 void hm_unmap(void *block, size_t bytes) {

@@ -22,7 +22,7 @@ static int bad_option(const struct options *o, const char *option, const char *w
     return OPTION_BAD;
 }
 
-static int take_value(struct options *o, const char *option, char *inline_value, bool takes_value, int id) {
+static int take_value(struct options *o, const char *option, const char *inline_value, bool takes_value, int id) {
     o->value = NULL;
     if (!takes_value) return inline_value ? bad_option(o, option, "takes no value") : id;
     if (inline_value)
@@ -34,8 +34,8 @@ static int take_value(struct options *o, const char *option, char *inline_value,
     return id;
 }
 
-static int long_option(struct options *o, char *arg) {
-    char *name = arg + 2, *equals = strchr(name, '=');
+static int long_option(struct options *o, const char *arg) {
+    const char *name = arg + 2, *equals = strchr(name, '=');
     size_t length = equals ? (size_t)(equals - name) : strlen(name);
     if (length == 4 && strncmp(name, "help", 4) == 0) {
         fputs(o->command->help, stdout);

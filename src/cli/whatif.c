@@ -75,7 +75,7 @@ int whatif_main(int argc, char **argv) {
         status = complain_text("whatif needs at least one --set SELECTOR=VALUE; see 'hindmost help whatif'");
     if (status == EXIT_DONE) {
         struct hm_error err = {0};
-        struct hm_whatif_result r;
+        struct hm_whatif_result r = {0};
         struct hm_trace *trace = hm_trace_open(argv[1], &open, &err);
         if (!trace || hm_whatif(trace, from_ideal, changes, n, open.threads, &r, &err) != 0) {
             status = complain(&err);

@@ -14,8 +14,9 @@ static int add_blocks(struct hm_rows *rows, size_t wanted) {
     pthread_mutex_lock(&grow_lock);
     if (!rows->block) {
         rows->block = hm_alloc(MAX_BLOCKS, sizeof *rows->block); /* untouched pages cost nothing */
-        if (rows->block) rows->capacity = MAX_BLOCKS;
+        rows->capacity = rows->block ? MAX_BLOCKS : 0;
     }
+    if (!rows->block) status = -1;
     while (status == 0 && rows->blocks < wanted) {
         struct hm_row *block = rows->blocks < rows->capacity ? hm_map(block_bytes, NULL) : NULL;
         if (!block)

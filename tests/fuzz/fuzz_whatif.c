@@ -13,7 +13,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (!trace) {
         struct job_options o = {.pp = 2, .dp = 2, .vpp = 1, .microbatches = 3, .steps = 3, .overlap = 0};
         struct job *j = job_make(1, &o);
-        job_write_csv(j, job_path("fuzz.csv"), NULL);
+        job_write(j, job_path("fuzz.csv"), NULL);
         job_free(j);
         struct hm_trace_options one_thread = {.threads = 1};
         trace = hm_trace_open(job_path("fuzz.csv"), &one_thread, &err);

@@ -25,7 +25,7 @@ int main(int argc, char **argv) {
     struct job_table table = {.clock_s = number(argc, argv, "clock", 0),
                               .shuffle = (uint64_t)number(argc, argv, "shuffle", 0)};
     struct job *j = job_make((uint64_t)number(argc, argv, "seed", 1), &o);
-    job_write_csv(j, argv[1], &table);
+    job_write(j, argv[1], &table);
     job_free(j);
     return 0;
 }

@@ -65,8 +65,8 @@ struct job_table {
     double clock_s;     /* added to all starts, and 100 s a step: an absolute clock; 0: step-relative */
     uint64_t shuffle;   /* seed: rows in random order; 0: in order */
 };
-/* Writes a CSV op table; times with 17 digits. Aborts the test program on failure. */
-void job_write_csv(const struct job *job, const char *path, const struct job_table *table);
+/* Writes an op table, .csv or .parquet by the name; times with 17 digits. Aborts the test program on failure. */
+void job_write(const struct job *job, const char *path, const struct job_table *table);
 
 /* A fresh file name under a temporary folder that is removed at exit. Static storage, valid until the next call. */
 const char *job_path(const char *name);

@@ -123,7 +123,7 @@ static void prepare(struct job_options o, bool torn, char *path, size_t size) {
     (void)snprintf(path, size, "%s", job_path(torn ? "torn.csv" : "whole.csv"));
     struct job *j = job_make(11, &o);
     if (torn) j->op[j->n_ops - 1].seq = 7; /* odd numbering of one op: still the same in all cells */
-    job_write_csv(j, path, NULL);
+    job_write(j, path, NULL);
     if (torn) { /* rows written twice, a cell with a hole, an unknown type: the repairs allocate, too */
         FILE *f = fopen(path, "a");
         assert_non_null(f);

@@ -15,7 +15,7 @@
 static struct hm_trace *open_job(const struct job *j, const struct job_table *table) {
     const char *path = job_path("model.csv");
     struct hm_error err = {0};
-    job_write_csv(j, path, table);
+    job_write(j, path, table);
     const struct hm_trace_options one_thread = {.threads = 1};
     struct hm_trace *t = hm_trace_open(path, &one_thread, &err);
     if (!t) fail_msg("%s", err.message);

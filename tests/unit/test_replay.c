@@ -18,7 +18,7 @@ static struct hm_trace *random_trace(uint64_t seed) {
     struct job_options o = {.overlap = -1, .no_dp_ops = seed % 7 == 0};
     struct job *j = job_make(seed, &o);
     const char *path = job_path("replay.csv");
-    job_write_csv(j, path, NULL);
+    job_write(j, path, NULL);
     job_free(j);
     struct hm_error err = {0};
     const struct hm_trace_options one_thread = {.threads = 1};
@@ -143,6 +143,51 @@ static void one_lane_against_the_rest_equals_all_lanes(void **state) {
     }
 }
 
+/* hm_begin shares what each lane does alone: every lane, and every pair of lanes, against the rest, then all of them. */
+static void begun_lanes_finish_alone_and_together(void **state) {
+    (void)state;
+    const struct hm_kernels *kernels[3];
+    size_t n = usable_kernels(kernels);
+    struct hm_rng rng;
+    hm_rng_seed(&rng, 6);
+    for (uint64_t seed = 1; seed <= JOBS; seed++) {
+        struct hm_trace *t = random_trace(seed);
+        size_t lanes = t->grid.lanes;
+        uint8_t *masks = hm_alloc(lanes, t->grid.slots);
+        struct hm_view *views = random_views(t, &rng, 0, masks);
+        struct hm_view *alone = hm_alloc(2, sizeof *alone);
+        for (size_t k = 0; k < n; k++) {
+            struct hm_scratch *s = hm_scratch_new(t->program, lanes);
+            hm_scratch_use(s, kernels[k]);
+            struct hm_lane_run *rest = hm_lane_run_new(t->program, t->ideal_fill, s, NULL);
+            hm_begin(t->program, views, lanes, k % 2, s);
+            struct hm_ends expected, got[2];
+            for (size_t l = 0; l < lanes; l++) {
+                bool two = l + 1 < lanes && (views[l].keep != NULL) == (views[l + 1].keep != NULL);
+                hm_against(t->program, views, l, two, rest, s, got);
+                for (size_t u = 0; u <= two; u++) {
+                    alone[0] = views[l + u];
+                    alone[1] = (struct hm_view){.duration = t->ideal_fill};
+                    plain_ends(t, alone, 2, &expected);
+                    for (int i = 0; i < HM_WIDTH; i++) assert_true(got[u].optimizer[i] == expected.optimizer[i]);
+                }
+            }
+            plain_ends(t, views, lanes, &expected);
+            hm_finish(t->program, views, lanes, s, got);
+            for (int i = 0; i < HM_WIDTH; i++) {
+                assert_true(got[0].optimizer[i] == expected.optimizer[i]);
+                if (k % 2) assert_true(got[0].any[i] == expected.any[i]);
+            }
+            hm_lane_run_free(rest);
+            hm_scratch_free(s);
+        }
+        hm_free(alone);
+        hm_free(views);
+        hm_free(masks);
+        hm_trace_free(t);
+    }
+}
+
 static void all_ideal_replays_take_the_same_time_in_every_step(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= JOBS; seed++) {
@@ -257,6 +302,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_kernels_equal_the_plain_replay),
         cmocka_unit_test(one_lane_against_the_rest_equals_all_lanes),
+        cmocka_unit_test(begun_lanes_finish_alone_and_together),
         cmocka_unit_test(all_ideal_replays_take_the_same_time_in_every_step),
         cmocka_unit_test(no_duration_made_longer_makes_any_step_shorter),
         cmocka_unit_test(scaling_all_durations_scales_all_times),

@@ -65,7 +65,7 @@ static struct opened open_job(uint64_t seed, const struct job_options *o) {
     struct opened x = {.job = job_make(seed, o)};
     struct hm_error err = {0};
     const char *path = job_path("report.csv");
-    job_write_csv(x.job, path, &(struct job_table){0});
+    job_write(x.job, path, &(struct job_table){0});
     x.trace = hm_trace_open(path, NULL, &err);
     if (!x.trace) fail_msg("%s", err.message);
     x.analysis = hm_analyze(x.trace, &(struct hm_analysis_options){.per_step = true, .threads = 1}, &err);
