@@ -31,7 +31,7 @@ static int by_node(const void *a, const void *b) {
     int order = strcmp(x->node, y->node);
     if (order) return order;
     if (x->time_s != y->time_s) return x->time_s < y->time_s ? -1 : 1;
-    return (int)x->start - (int)y->start; /* an end before a start at the same moment */
+    return (int)y->start - (int)x->start; /* a start before an end at the same moment */
 }
 
 static int by_value(const void *a, const void *b) {
@@ -59,28 +59,24 @@ static int take_events(const char *path, const json_t *root, struct event *event
     return 0;
 }
 
-/* Pairs each start with the node's next end; a second start before an end belongs to the same absence. */
+/* The k-th start of a node ends with its k-th end: faults of one node may overlap. */
 static int summarise(struct file *file, struct event *events, size_t n, size_t nodes, struct hm_error *err) {
     struct hm_faults *f = &file->f;
     file->repairs = hm_alloc(n, sizeof(double));
     file->gaps = hm_alloc(n + 1, sizeof(double));
     if (!file->repairs || !file->gaps) return hm_fail_memory(err);
     qsort(events, n, sizeof *events, by_node);
-    double since = -1;
-    size_t starts = 0;
+    size_t starts = 0, open = 0; /* open: the node's oldest start without an end, among file->gaps */
     for (size_t i = 0; i < n; i++) {
         if (i == 0 || strcmp(events[i].node, events[i - 1].node) != 0) {
             f->nodes++;
-            since = -1;
+            open = starts;
         }
         if (events[i].time_s > f->span_s) f->span_s = events[i].time_s;
-        if (events[i].start) {
+        if (events[i].start)
             file->gaps[starts++] = events[i].time_s;
-            if (since < 0) since = events[i].time_s;
-        } else if (since >= 0) {
-            file->repairs[f->n_repairs++] = events[i].time_s - since;
-            since = -1;
-        }
+        else if (open < starts)
+            file->repairs[f->n_repairs++] = events[i].time_s - file->gaps[open++];
     }
     f->faults = starts;
     if (nodes) f->nodes = nodes;

@@ -114,19 +114,21 @@ static int by_cut(const void *a, const void *b) {
     return (int)x->opens - (int)y->opens;
 }
 
-/* Of a piece that nothing covers: what the moments and activities around it say. */
-static enum hm_tor_class class_of_gap(const struct timeline *t, double from, double until, double first_activity) {
+/* Of a piece that nothing covers: what the moments around it say, and when the last step or save before it ended. */
+static enum hm_tor_class class_of_gap(const struct timeline *t, double from, double until, double last_activity) {
+    const double same = 1e-9;
     const struct moment *before = NULL, *after = NULL;
     for (size_t i = 0; i < t->n_moments; i++) {
-        if (t->moment[i].time <= from + 1e-9) before = &t->moment[i];
-        if (t->moment[i].time >= until - 1e-9 && !after) after = &t->moment[i];
+        if (t->moment[i].time <= from + same) before = &t->moment[i];
+        if (t->moment[i].time >= until - same && !after) after = &t->moment[i];
     }
-    (void)first_activity;
-    if (before && before->kind == MOMENT_START)
-        return after && after->kind == MOMENT_FAILURE ? HM_TOR_ROLLED_BACK : HM_TOR_RESTART;
-    if (before && before->kind == MOMENT_FAILURE && after && after->kind == MOMENT_DETECTED) return HM_TOR_DETECTION;
+    bool fails = after && after->kind == MOMENT_FAILURE && after->time <= until + same;
+    if (before && before->kind == MOMENT_FAILURE)
+        return after && after->kind == MOMENT_DETECTED ? HM_TOR_DETECTION : HM_TOR_UNKNOWN;
     if (before && before->kind == MOMENT_END) return HM_TOR_IDLE;
-    return HM_TOR_UNKNOWN;
+    if (fails) return HM_TOR_ROLLED_BACK; /* the beginning of a step that never ended */
+    return before && before->kind == MOMENT_START && last_activity <= before->time + same ? HM_TOR_RESTART
+                                                                                          : HM_TOR_UNKNOWN;
 }
 
 static const enum hm_tor_class class_of_kind[SPAN_KINDS] = {
@@ -143,25 +145,23 @@ struct ledger {
 };
 
 static void add_piece(const struct timeline *t, struct ledger *l, double from, double until, const size_t *active,
-                      size_t n) {
+                      size_t n, double last_activity) {
     const struct span *best = NULL;
     for (size_t k = 0; k < n; k++) {
         const struct span *s = &t->span[active[k]];
         if (!best || s->kind < best->kind || (s->kind == best->kind && s->kept && !best->kept)) best = s;
     }
     enum hm_tor_class class = best ? class_of_kind[best->kind] : HM_TOR_UNKNOWN;
-    if (!best || best->kind == SPAN_RUNNING) class = class_of_gap(t, from, until, 0);
+    if (!best || best->kind == SPAN_RUNNING) class = class_of_gap(t, from, until, last_activity);
     if (best && best->kind == SPAN_STEP && !best->kept) class = HM_TOR_ROLLED_BACK;
     l->seconds[class] += until - from;
     if (class != HM_TOR_PROGRESS || !(l->length > 0)) return;
-    for (double at = from; at < until;) { /* spread over the series' buckets */
-        size_t bucket = (size_t)((at - l->begin) / l->length * BUCKETS);
-        if (bucket >= BUCKETS) bucket = BUCKETS - 1;
-        double end = l->begin + l->length * (double)(bucket + 1) / BUCKETS;
-        if (end > until || bucket == BUCKETS - 1) end = until;
-        l->kept[bucket] += end - at;
-        if (!(end > at)) break;
-        at = end;
+    double width = l->length / BUCKETS; /* spread over the series' buckets */
+    for (size_t bucket = (size_t)fmin((from - l->begin) / width, BUCKETS - 1); bucket < BUCKETS; bucket++) {
+        double begin = fmax(from, l->begin + width * (double)bucket);
+        double end = bucket + 1 == BUCKETS ? until : fmin(until, l->begin + width * (double)(bucket + 1));
+        if (end > begin) l->kept[bucket] += end - begin;
+        if (end >= until) break;
     }
 }
 
@@ -181,12 +181,15 @@ static int sweep(const struct timeline *t, struct ledger *l, struct whole *w) {
     }
     for (size_t i = 0; i < t->n_moments; i++) cut[k++] = (struct cut){t->moment[i].time, SIZE_MAX, false};
     qsort(cut, n, sizeof *cut, by_cut);
+    double last_activity = -INFINITY;
     l->begin = cut[0].time;
     l->length = cut[n - 1].time - cut[0].time;
     for (size_t i = 0; i < n; i++) {
         if (cut[i].span != SIZE_MAX && cut[i].opens && t->span[cut[i].span].until > t->span[cut[i].span].from) {
             active[active_n++] = cut[i].span;
         } else if (cut[i].span != SIZE_MAX && !cut[i].opens) {
+            enum span_kind kind = t->span[cut[i].span].kind;
+            if (kind == SPAN_STEP || kind == SPAN_SAVE) last_activity = cut[i].time;
             for (size_t j = 0; j < active_n; j++)
                 if (active[j] == cut[i].span) active[j] = active[--active_n];
         }
@@ -194,7 +197,7 @@ static int sweep(const struct timeline *t, struct ledger *l, struct whole *w) {
             size_t steps = 0;
             for (size_t j = 0; j < active_n; j++) steps += t->span[active[j]].kind == SPAN_STEP;
             overlaps += steps > 1 && cut[i + 1].time - cut[i].time > 1e-3;
-            add_piece(t, l, cut[i].time, cut[i + 1].time, active, active_n);
+            add_piece(t, l, cut[i].time, cut[i + 1].time, active, active_n, last_activity);
         }
     }
     note(w, overlaps, "stretches covered by several steps at once: counted once");
