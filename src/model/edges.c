@@ -31,6 +31,7 @@ struct builder {
     const struct hm_ref_op *op;
     size_t stages, chunks; /* chunks: model chunks of the whole model (vpp * pp) */
     struct stage_ops *stage;
+    uint32_t *place; /* [op] its index among the ops of its type on its stage */
 };
 
 static void wait_for(struct builder *b, int32_t after, int32_t before) {
@@ -92,7 +93,8 @@ static int list_ops(struct builder *b) {
         if (hm_is_compute((int)b->op[i].type) && b->op[i].mc > most) most = b->op[i].mc;
     b->chunks = ((size_t)most + 1) * b->stages;
     b->stage = hm_alloc(b->stages, sizeof *b->stage);
-    if (!b->stage) return -1;
+    b->place = hm_alloc(n, sizeof *b->place);
+    if (!b->stage || !b->place) return -1;
     for (size_t s = 0; s < b->stages; s++) {
         struct stage_ops *st = &b->stage[s];
         for (size_t i = 0; i < n; i++)
@@ -102,7 +104,10 @@ static int list_ops(struct builder *b) {
             st->n[t] = 0;
         }
         for (size_t i = 0; i < n; i++)
-            if (b->op[i].stage == s) st->of[b->op[i].type][st->n[b->op[i].type]++] = (int32_t)i;
+            if (b->op[i].stage == s) {
+                b->place[i] = (uint32_t)st->n[b->op[i].type];
+                st->of[b->op[i].type][st->n[b->op[i].type]++] = (int32_t)i;
+            }
         size_t forward = st->n[HM_FORWARD_COMPUTE], backward = st->n[HM_BACKWARD_COMPUTE];
         if (!(st->compute = hm_alloc(forward + backward, sizeof(int32_t)))) return -1;
         memcpy(st->compute, st->of[HM_FORWARD_COMPUTE], forward * sizeof(int32_t));
@@ -119,6 +124,7 @@ static void free_lists(struct builder *b) {
         hm_free(b->stage[s].compute);
     }
     hm_free(b->stage);
+    hm_free(b->place);
 }
 
 static void chain(struct builder *b, const int32_t *ops, size_t n) {
@@ -232,16 +238,13 @@ static void match_computes(const struct builder *b, const struct stage_ops *st, 
 }
 
 /* The compute of this type before `compute` on its stage. */
-static int32_t compute_before(const struct stage_ops *st, int compute_type, int32_t compute) {
-    for (size_t k = 1; k < st->n[compute_type]; k++)
-        if (st->of[compute_type][k] == compute) return st->of[compute_type][k - 1];
-    return NONE;
+static int32_t compute_before(const struct builder *b, int32_t compute) {
+    const struct hm_ref_op *op = &b->op[compute];
+    return b->place[compute] ? b->stage[op->stage].of[op->type][b->place[compute] - 1] : NONE;
 }
 
 /* A send waits for its compute; a compute waits for its receive, which is posted after the compute before it. */
-static void tie_to_computes(struct builder *b, const struct stage_ops *st, int type, const struct record *records,
-                            size_t n) {
-    int compute_type = type <= HM_FORWARD_RECV ? HM_FORWARD_COMPUTE : HM_BACKWARD_COMPUTE;
+static void tie_to_computes(struct builder *b, int type, const struct record *records, size_t n) {
     for (size_t i = 0; i < n; i++) {
         int32_t compute = records[i].compute;
         if (compute == NONE) continue;
@@ -250,30 +253,56 @@ static void tie_to_computes(struct builder *b, const struct stage_ops *st, int t
             continue;
         }
         wait_for(b, compute, records[i].op);
-        wait_for(b, records[i].op, compute_before(st, compute_type, compute));
+        wait_for(b, records[i].op, compute_before(b, compute));
     }
 }
 
 struct link {
     struct record *records;
+    int32_t *of_compute; /* [place of the compute] its real record, or NONE */
     size_t n, n_real, n_needed;
 };
 
-/* The compute on `stage` that works on the same microbatch as `compute`, `step` chunks further in the model. */
-static int32_t partner(const struct builder *b, size_t stage, int32_t compute, int step) {
-    const struct hm_ref_op *op = &b->op[compute];
-    const struct stage_ops *st = &b->stage[stage];
-    for (size_t k = 0; k < st->n[op->type]; k++) {
-        int32_t other = st->of[op->type][k];
-        if (b->op[other].mb == op->mb && chunk_of(b, other) == chunk_of(b, compute) + step) return other;
-    }
-    return NONE;
+/* Computes of one stage by microbatch and chunk. */
+struct work {
+    int64_t chunk;
+    int32_t mb, op;
+};
+
+static int by_work(const void *a, const void *b) {
+    const struct work *x = a, *y = b;
+    if (x->mb != y->mb) return x->mb < y->mb ? -1 : 1;
+    if (x->chunk != y->chunk) return x->chunk < y->chunk ? -1 : 1;
+    return (x->op > y->op) - (x->op < y->op);
 }
 
-static int32_t record_of(const struct link *l, int32_t compute) {
-    for (size_t i = 0; i < l->n; i++)
-        if (l->records[i].compute == compute && l->records[i].real) return l->records[i].op;
-    return NONE;
+static struct work *list_work(const struct builder *b, size_t stage, int compute_type) {
+    const struct stage_ops *st = &b->stage[stage];
+    struct work *list = hm_alloc(st->n[compute_type], sizeof *list);
+    for (size_t k = 0; list && k < st->n[compute_type]; k++) {
+        int32_t op = st->of[compute_type][k];
+        list[k] = (struct work){chunk_of(b, op), b->op[op].mb, op};
+    }
+    if (list) qsort(list, st->n[compute_type], sizeof *list, by_work);
+    return list;
+}
+
+/* The compute among `list` that works on the same microbatch as `compute`, `step` chunks further in the model. */
+static int32_t partner(const struct builder *b, const struct work *list, size_t n, int32_t compute, int step) {
+    struct work wanted = {chunk_of(b, compute) + step, b->op[compute].mb, -1};
+    size_t low = 0, high = n;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (by_work(&list[middle], &wanted) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < n && list[low].mb == wanted.mb && list[low].chunk == wanted.chunk ? list[low].op : NONE;
+}
+
+static int32_t record_of(const struct builder *b, const struct link *l, int32_t compute) {
+    return l->of_compute[b->place[compute]];
 }
 
 /* Pairs the sends of one stage with the receives of the next: the k-th real one with the k-th real one if all are
@@ -290,11 +319,14 @@ static void pair_link(struct builder *b, size_t stage, int send_type, const stru
     }
     int compute_type = send_type == HM_FORWARD_SEND ? HM_FORWARD_COMPUTE : HM_BACKWARD_COMPUTE;
     const struct stage_ops *st = &b->stage[stage];
-    for (size_t k = 0; k < st->n[compute_type]; k++) {
+    size_t n_peer = b->stage[peer_stage].n[compute_type];
+    struct work *peers = list_work(b, peer_stage, compute_type);
+    if (!peers) b->e->failed = true;
+    for (size_t k = 0; peers && k < st->n[compute_type]; k++) {
         int32_t from = st->of[compute_type][k];
         if (!moves_data(b, send_type, from)) continue;
-        int32_t to = partner(b, peer_stage, from, peer_direction(send_type));
-        int32_t sent = record_of(send, from), received = to == NONE ? NONE : record_of(recv, to);
+        int32_t to = partner(b, peers, n_peer, from, peer_direction(send_type));
+        int32_t sent = record_of(b, send, from), received = to == NONE ? NONE : record_of(b, recv, to);
         if (sent != NONE && received != NONE) {
             join(b, sent, received);
         } else if (received != NONE) {
@@ -303,12 +335,11 @@ static void pair_link(struct builder *b, size_t stage, int send_type, const stru
         } else {
             wait_for(b, to, sent != NONE ? sent : from);
             if (sent == NONE || to == NONE) continue;
-            wait_for(
-                b, sent,
-                compute_before(&b->stage[peer_stage], compute_type, to)); /* the receive would be posted after it */
+            wait_for(b, sent, compute_before(b, to)); /* the receive would be posted after it */
             b->e->lonely[sent] = true;
         }
     }
+    hm_free(peers);
 }
 
 static int point_to_point(struct builder *b) {
@@ -319,19 +350,25 @@ static int point_to_point(struct builder *b) {
         for (int t = HM_FORWARD_SEND; t <= HM_BACKWARD_RECV && status == 0; t++) {
             const struct stage_ops *st = &b->stage[s];
             struct link *l = &links[s * 4 + (size_t)(t - HM_FORWARD_SEND)];
+            int compute_type = t <= HM_FORWARD_RECV ? HM_FORWARD_COMPUTE : HM_BACKWARD_COMPUTE;
             int32_t *live = hm_alloc(st->n[t], sizeof *live);
             l->records = hm_alloc(st->n[t], sizeof *l->records);
-            if (!live || !l->records) {
+            l->of_compute = hm_alloc(st->n[compute_type], sizeof *l->of_compute);
+            if (!live || !l->records || !l->of_compute) {
                 status = -1;
             } else {
                 l->n = live_records(b, st, t, live);
                 for (size_t i = 0; i < l->n; i++) l->records[i] = (struct record){live[i], NONE, false};
                 match_computes(b, st, t, l->records, l->n);
-                tie_to_computes(b, st, t, l->records, l->n);
-                for (size_t i = 0; i < l->n; i++) l->n_real += l->records[i].real;
-                int compute_type = t <= HM_FORWARD_RECV ? HM_FORWARD_COMPUTE : HM_BACKWARD_COMPUTE;
-                for (size_t k = 0; k < st->n[compute_type]; k++)
+                tie_to_computes(b, t, l->records, l->n);
+                for (size_t k = 0; k < st->n[compute_type]; k++) {
                     l->n_needed += moves_data(b, t, st->of[compute_type][k]);
+                    l->of_compute[k] = NONE;
+                }
+                for (size_t i = l->n; i-- > 0;) { /* the first one of a compute counts */
+                    if (l->records[i].real) l->of_compute[b->place[l->records[i].compute]] = l->records[i].op;
+                    l->n_real += l->records[i].real;
+                }
             }
             hm_free(live);
         }
@@ -342,7 +379,10 @@ static int point_to_point(struct builder *b) {
                 pair_link(b, s, t, &links[s * 4 + (size_t)(t - HM_FORWARD_SEND)], peer,
                           &links[peer * 4 + (size_t)(peer_type(t) - HM_FORWARD_SEND)]);
             }
-    for (size_t k = 0; k < b->stages * 4; k++) hm_free(links[k].records);
+    for (size_t k = 0; k < b->stages * 4; k++) {
+        hm_free(links[k].records);
+        hm_free(links[k].of_compute);
+    }
     hm_free(links);
     return status;
 }

@@ -245,6 +245,13 @@ int hm_recording_layout(struct hm_recording *r, const char *meta_path, struct hm
     return 0;
 }
 
+/* A row of a real trace takes some bytes even when compressed well. A small file of very many rows is read as if there
+ * were little memory, so that it cannot take gigabytes. */
+static uint64_t modest(uint64_t memory_bytes, uint64_t file_bytes) {
+    uint64_t enough = ((uint64_t)1 << 29) + 256 * file_bytes;
+    return memory_bytes < enough ? memory_bytes : enough;
+}
+
 struct hm_recording *hm_recording_open(const char *path, uint64_t memory_bytes, int threads, hm_progress_fn progress,
                                        void *context, struct hm_error *err) {
     struct hm_recording *r = hm_alloc(1, sizeof *r);
@@ -259,8 +266,10 @@ struct hm_recording *hm_recording_open(const char *path, uint64_t memory_bytes, 
     }
     if (!r || !r->path || !r->step_table || !r->step_table->number)
         hm_fail_memory(err);
-    else if ((r->table = hm_table_open(path, threads, err)) != NULL)
+    else if ((r->table = hm_table_open(path, threads, err)) != NULL) {
+        if (!memory_bytes) r->memory_bytes = modest(r->memory_bytes, hm_table_bytes(r->table));
         return r;
+    }
     hm_recording_free(r);
     return NULL;
 }

@@ -120,6 +120,7 @@ static int32_t small(const struct chunk *c, int column, idx_t i) {
 static bool keep_side_row(struct hm_table *t, uint64_t key, const struct chunk *c, idx_t i) {
     struct hm_recording *r = t->recording;
     pthread_mutex_lock(&t->lock);
+    if (r->sides == HM_MAX_CELL_OPS) r->sides = 0; /* of many steps, it seems: the cell that is needed is read again */
     struct hm_side_row *grown = hm_grow(r->side, r->sides, &r->side_capacity, sizeof *grown);
     if (grown) {
         r->side = grown;
@@ -644,6 +645,10 @@ int hm_table_read_dense(struct hm_table *t, struct hm_recording *r, struct hm_de
     if (status != 0 && err) *err = reader;
     take_sightings(t, r);
     return status;
+}
+
+uint64_t hm_table_bytes(const struct hm_table *t) {
+    return (uint64_t)t->file_bytes;
 }
 
 size_t hm_table_rows(const struct hm_table *t) {

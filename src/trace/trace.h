@@ -21,6 +21,8 @@ struct hm_row {
 #endif
 enum { HM_DP_BITS = 14, HM_STAGE_BITS = 8, HM_TYPE_BITS = 4, HM_SEQ_BITS = 17 };
 enum { HM_MAX_DP = 1 << HM_DP_BITS, HM_MAX_STAGES = 1 << HM_STAGE_BITS, HM_MAX_SEQ = 1 << HM_SEQ_BITS };
+/* Ops of one replica in one step: 64 stages with 4 chunks and 512 microbatches have 0.8 million. */
+enum { HM_MAX_CELL_OPS = 1 << 20 };
 #define HM_KEY_DEAD UINT64_MAX /* a row that was left out */
 
 static inline uint64_t hm_key(uint32_t step, uint32_t dp, uint32_t stage, uint32_t type, uint32_t seq) {
@@ -207,6 +209,8 @@ struct hm_table *hm_table_open(const char *path, int threads, struct hm_error *e
 void hm_table_close(struct hm_table *t);
 /* Rows in the file; 0 if that is not known before reading (CSV). */
 size_t hm_table_rows(const struct hm_table *t);
+/* Size of the file. */
+uint64_t hm_table_bytes(const struct hm_table *t);
 /* Appends the rows with first_step <= step <= last_step to r->rows, interning steps; what the trace shows of ranks and
  * chunks goes to r->layout (world: highest rank + 1; vpp: highest chunk + 1; dp: highest DP rank + 1). With
  * count_dropped, rows of unknown op types are counted into r->dropped. Returns 1, without an error, as soon as there

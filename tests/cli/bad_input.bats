@@ -284,6 +284,15 @@ peak() {
     [ $LIMITED = 0 ] || [ $peak -lt 400 ]
 }
 
+@test "a small file with more ops in a step than any step has is refused, in little memory" {
+    command -v time >/dev/null || skip "no time(1)"
+    sql "COPY (SELECT 0 AS dp_rank, (i % 64)::UTINYINT AS stage, 0 AS rank, 1 AS step, 'forward-compute' AS optype, 0.0 AS start_ts, 1.0 AS duration, (i // 64)::INTEGER AS seq_id,
+        0 AS mc, 0 AS mb_id, 0 AS gmc FROM range(4000000) t(i)) TO '$DIR/wide.parquet' (COMPRESSION zstd, PARQUET_VERSION v2)" >/dev/null
+    peak "$DIR/wide.parquet"
+    [ $status = 3 ] && grep -q "^hindmost: .*wide.parquet: one replica has 4000000 ops in one step" "$DIR/stderr"
+    [ $LIMITED = 0 ] || [ $peak -lt 700 ]
+}
+
 @test "huge step, rank and sequence numbers take little memory" {
     command -v time >/dev/null || skip "no time(1)"
     local change
