@@ -89,7 +89,7 @@ enum hm_tor_class {
     HM_TOR_CLASSES
 };
 /* "healthy-progress", "slow-steps", ... Static storage. */
-HM_API const char *hm_tor_class_name(enum hm_tor_class class);
+HM_API const char *hm_tor_class_name(enum hm_tor_class part);
 
 struct hm_tor_simulation {
     struct hm_tor_result result;     /* means over the runs; interval: 5 % and 95 % quantiles */

@@ -59,7 +59,6 @@ struct hm_effects {
     double *stage_work;  /* [stage] forward + backward time a microbatch, over the mean of the other stages */
     bool *slow_worker;   /* [stage][lane] */
     bool *slow_replica;  /* [lane] */
-    bool *slow_stage;    /* [stage] */
     double *common;      /* [stage] relative deviation that forward and backward of a microbatch share */
     double *correlation; /* [stage] of forward and backward of a microbatch */
     double *variation;   /* [stage] coefficient of variation of the forwards' rest */
@@ -88,11 +87,6 @@ struct hm_findings; /* owns everything that the diagnosis points to */
 void *hm_keep(struct hm_findings *f, size_t count, size_t size);
 char *hm_keep_text(struct hm_findings *f, const char *format, ...) HM_PRINTF(2, 3);
 
-struct hm_finding {
-    struct hm_cause cause;
-    size_t capacity;
-    struct hm_evidence *evidence;
-};
 /* Adds a figure to a cause; `name` is formatted. Returns the entry, for a plot's points, or NULL. */
 struct hm_evidence *hm_evidence(struct hm_findings *f, struct hm_cause *c, double value, const char *unit,
                                 const char *name, ...) HM_PRINTF(5, 6);

@@ -20,8 +20,8 @@ enum { SAMPLES = 1 << 15 }; /* values a class's median is taken from */
 void hm_effects_free(struct hm_effects *e) {
     void *owned[] = {e->partner,     e->class_of,   e->typical,     e->mean,         e->low,         e->ratio,
                      e->replica,     e->worker,     e->center,      e->floor,        e->floor_noise, e->worker_noise,
-                     e->stage_scale, e->stage_work, e->slow_worker, e->slow_replica, e->slow_stage,  e->common,
-                     e->correlation, e->variation,  e->spikes,      e->links,        e->loading};
+                     e->stage_scale, e->stage_work, e->slow_worker, e->slow_replica, e->common,      e->correlation,
+                     e->variation,   e->spikes,     e->links,       e->loading};
     for (size_t k = 0; k < sizeof owned / sizeof owned[0]; k++) hm_free(owned[k]);
 }
 
@@ -43,15 +43,13 @@ static int make_room(struct hm_effects *e) {
     e->stage_work = hm_alloc(e->stages, sizeof(double));
     e->slow_worker = hm_alloc(workers, sizeof(bool));
     e->slow_replica = hm_alloc(e->lanes, sizeof(bool));
-    e->slow_stage = hm_alloc(e->stages, sizeof(bool));
     e->common = hm_alloc(e->stages, sizeof(double));
     e->correlation = hm_alloc(e->stages, sizeof(double));
     e->variation = hm_alloc(e->stages, sizeof(double));
     e->loading = hm_alloc(e->lanes * e->steps, sizeof(double));
     return e->partner && e->class_of && e->typical && e->mean && e->ratio && e->low && e->replica && e->worker &&
                    e->center && e->floor && e->floor_noise && e->worker_noise && e->stage_scale && e->stage_work &&
-                   e->slow_worker && e->slow_replica && e->slow_stage && e->common && e->correlation && e->variation &&
-                   e->loading
+                   e->slow_worker && e->slow_replica && e->common && e->correlation && e->variation && e->loading
                ? 0
                : -1;
 }
@@ -242,7 +240,7 @@ struct sums {
 
 struct pass {
     struct hm_effects *e;
-    struct sums *sums; /* [thread] */
+    struct sums *sums; /* [block] */
     bool second;       /* the first pass finds spikes and means; the second, with means known, what is shared */
     pthread_mutex_t lock;
     atomic_bool failed;
@@ -275,12 +273,11 @@ static void note_spike(struct pass *p, struct hm_spike spike) {
     pthread_mutex_unlock(&p->lock);
 }
 
-static void pass_lane(void *context, size_t index, int thread) {
-    struct pass *p = context;
+static void pass_lane(struct pass *p, size_t block, size_t lane) {
     struct hm_effects *e = p->e;
     const struct hm_grid *g = &e->t->grid;
-    struct sums *sums = &p->sums[thread];
-    size_t block = index / g->lanes, lane = index % g->lanes, width = hm_grid_width(g, block);
+    struct sums *sums = &p->sums[block];
+    size_t width = hm_grid_width(g, block);
     for (uint32_t i = 0; i < e->slots; i++) {
         uint32_t class = e->class_of[i];
         if (class == UINT32_MAX) continue;
@@ -308,6 +305,12 @@ static void pass_lane(void *context, size_t index, int thread) {
         }
     }
     hm_grid_release(g, block, lane, 1);
+}
+
+static void pass_block(void *context, size_t block, int thread) {
+    (void)thread;
+    struct pass *p = context;
+    for (size_t lane = 0; lane < p->e->lanes; lane++) pass_lane(p, block, lane);
 }
 
 static int by_place(const void *a, const void *b) {
@@ -344,7 +347,7 @@ static void finish_pairs(struct hm_effects *e, double (*pair)[6]) {
     }
 }
 
-/* Adds thread t's sums to thread 0's. Thread counts change the last digits of these sums only, far below any threshold. */
+/* Sums are kept for each piece of work and added up in order, so that threads and memory limits do not change the last digit. */
 static void add_sums(struct hm_effects *e, struct sums *to, const struct sums *from) {
     for (size_t c = 0; c < e->classes; c++) {
         to->mean_sum[c] += from->mean_sum[c];
@@ -356,29 +359,27 @@ static void add_sums(struct hm_effects *e, struct sums *to, const struct sums *f
 
 static int run_pass(struct hm_effects *e, bool second) {
     const struct hm_grid *g = &e->t->grid;
-    size_t work = g->blocks * g->lanes;
-    int threads = hm_thread_count(e->threads, work);
-    struct pass p = {.e = e, .second = second, .sums = hm_alloc((size_t)threads, sizeof *p.sums)};
+    struct pass p = {.e = e, .second = second, .sums = hm_alloc(g->blocks, sizeof *p.sums)};
     pthread_mutex_init(&p.lock, NULL);
     bool good = p.sums != NULL;
-    for (int t = 0; good && t < threads; t++) {
-        p.sums[t] = (struct sums){hm_alloc(e->classes, sizeof(double)), hm_alloc(e->classes, sizeof(double)),
+    for (size_t b = 0; good && b < g->blocks; b++) {
+        p.sums[b] = (struct sums){hm_alloc(e->classes, sizeof(double)), hm_alloc(e->classes, sizeof(double)),
                                   hm_alloc(e->stages, sizeof *p.sums->pair)};
-        good = p.sums[t].mean_sum && p.sums[t].mean_count && p.sums[t].pair;
+        good = p.sums[b].mean_sum && p.sums[b].mean_count && p.sums[b].pair;
     }
     if (good) {
-        hm_parallel(work, threads, pass_lane, &p);
-        for (int t = 1; t < threads; t++) add_sums(e, &p.sums[0], &p.sums[t]);
+        hm_parallel(g->blocks, e->threads, pass_block, &p);
+        for (size_t b = 1; b < g->blocks; b++) add_sums(e, &p.sums[0], &p.sums[b]);
         if (second)
             finish_pairs(e, p.sums[0].pair);
         else
             finish_means(e, &p.sums[0]);
         if (e->n_spikes) qsort(e->spikes, e->n_spikes, sizeof *e->spikes, by_place);
     }
-    for (int t = 0; p.sums && t < threads; t++) {
-        hm_free(p.sums[t].mean_sum);
-        hm_free(p.sums[t].mean_count);
-        hm_free(p.sums[t].pair);
+    for (size_t b = 0; p.sums && b < g->blocks; b++) {
+        hm_free(p.sums[b].mean_sum);
+        hm_free(p.sums[b].mean_count);
+        hm_free(p.sums[b].pair);
     }
     hm_free(p.sums);
     pthread_mutex_destroy(&p.lock);

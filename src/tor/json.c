@@ -15,8 +15,8 @@ static const char *const class_names[HM_TOR_CLASSES] = {"healthy-progress",
                                                         "idle",
                                                         "unknown"};
 
-const char *hm_tor_class_name(enum hm_tor_class class) {
-    return class_names[class];
+const char *hm_tor_class_name(enum hm_tor_class part) {
+    return class_names[part];
 }
 
 static void ledger(struct hm_json *j, const double *seconds) {

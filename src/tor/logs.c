@@ -247,15 +247,26 @@ int hm_tor_read_log(struct timeline *t, const char *path, struct hm_error *err) 
         fclose(file);
         return hm_fail(err, HM_ERR_IO, "%s: is a directory; give a log file", path);
     }
-    char *line = NULL;
-    size_t capacity = 0, lines = 0, before = t->n_spans + t->n_moments;
+    enum { LONGEST = 1 << 16 }; /* longer lines are no log's, and are passed over */
+    char *line = hm_alloc(LONGEST, 1);
+    size_t lines = 0, before = t->n_spans + t->n_moments;
     struct megatron m = {-1, -1, -1, -1, -1, false};
     struct sacct s;
     enum { UNDECIDED, EVENTS, MEGATRON, SACCT } kind = UNDECIDED;
-    for (ssize_t n; (n = getline(&line, &capacity, file)) >= 0;) {
+    bool whole = true; /* the last piece read ended its line */
+    t->failed |= !line;
+    while (line && fgets(line, LONGEST, file)) {
+        size_t n = strlen(line);
+        bool begins = whole;
+        whole = n > 0 && line[n - 1] == '\n';
+        if (!begins) continue;
         lines++;
+        if (!whole && !feof(file)) {
+            t->bad_lines++;
+            continue;
+        }
         while (n > 0 && (line[n - 1] == '\n' || line[n - 1] == '\r')) line[--n] = 0;
-        if (n == 0 || strlen(line) != (size_t)n) continue;
+        if (n == 0) continue;
         if (kind == UNDECIDED) {
             char *copy = hm_strdup(line);
             if (!copy) {
@@ -275,7 +286,7 @@ int hm_tor_read_log(struct timeline *t, const char *path, struct hm_error *err) 
     }
     int error = ferror(file);
     if (kind == MEGATRON) megatron_end(t, &m);
-    free(line);
+    hm_free(line);
     fclose(file);
     if (t->failed) return hm_fail_memory(err);
     if (error) return hm_fail(err, HM_ERR_IO, "%s: cannot be read", path);
