@@ -9,6 +9,7 @@
 
 /* A cause is named if the job is faster by this share of T without it: with it alone gone, or with it gone last. */
 static const double least_gain = 0.01, least_last_gain = 0.02;
+static const double hidden_gain = 0.002;     /* behind a larger cause the first may be nothing, but not a loss */
 static const double least_slowdown = 1.005;  /* below it shares of T - T_ideal mean nothing */
 static const double straggles = 1.1;         /* OSDI 2025, section 4 */
 static const double least_unexplained = .05; /* of T - T_ideal */
@@ -110,7 +111,7 @@ static int find_causes(struct hm_diagnoser *d, struct priced *found) {
         if (!(d->found & 1u << k)) continue;
         found[k].cost_s = cost_s(d, (enum hm_cause_kind)k);
         if (found[k].cost_s >= least_gain * T) continue;
-        if (k != HM_DATA_LOADING && found[k].cost_s > 0 &&
+        if (k != HM_DATA_LOADING && found[k].cost_s >= -hidden_gain * T &&
             hm_without_s(d, d->found & ~(1u << k)) - all >= least_last_gain * T)
             continue;
         d->found &= ~(1u << k);
