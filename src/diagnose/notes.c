@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+enum { MOST_TEXT = 1200 };
+
 static void *keep(struct hm_diagnosis_box *box, void *block) {
     void **grown = block ? hm_grow(box->owned, box->n_owned, &box->capacity, sizeof *grown) : NULL;
     if (!grown) {
@@ -19,19 +21,14 @@ void *hm_box_alloc(struct hm_diagnosis_box *box, size_t count, size_t size) {
     return keep(box, hm_alloc(count, size));
 }
 
-static const char *text(struct hm_diagnosis_box *box, const char *format, va_list args) {
-    char line[1200];
-    (void)vsnprintf(line, sizeof line, format, args);
-    const char *kept = keep(box, hm_strdup(line));
-    return kept ? kept : "";
-}
-
 const char *hm_box_text(struct hm_diagnosis_box *box, const char *format, ...) {
+    char line[MOST_TEXT];
     va_list args;
     va_start(args, format);
-    const char *kept = text(box, format, args);
+    (void)vsnprintf(line, sizeof line, format, args);
     va_end(args);
-    return kept;
+    const char *kept = keep(box, hm_strdup(line));
+    return kept ? kept : "";
 }
 
 void hm_diagnosis_free(struct hm_diagnosis *diagnosis) {
@@ -58,10 +55,12 @@ static struct hm_evidence *evidence(struct hm_finding *f) {
 }
 
 void hm_note(struct hm_finding *f, double value, const char *unit, const char *format, ...) {
+    char line[MOST_TEXT];
     va_list args;
     va_start(args, format);
-    const char *name = text(f->d->box, format, args);
+    (void)vsnprintf(line, sizeof line, format, args);
     va_end(args);
+    const char *name = hm_box_text(f->d->box, "%s", line);
     struct hm_evidence *e = evidence(f);
     if (e) *e = (struct hm_evidence){.name = name, .value = value, .unit = unit};
 }

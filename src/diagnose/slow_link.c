@@ -95,10 +95,6 @@ static bool judge(const struct links *k, struct view *v) {
     return v->n && slow && v->excess_s >= least_excess * k->d->a->replayed_s;
 }
 
-static void name_slot(struct hm_finding *f, const struct hm_model *m, uint32_t i) {
-    hm_at_op_type(f, (int)m->slot[i].type);
-}
-
 /* Steps in which a slow transfer was seen, if the link is not slow all the time. */
 static void mark_steps(const struct links *k, uint8_t *steps, size_t lane, const uint8_t *mine) {
     const struct hm_profile *p = &k->d->p;
@@ -121,9 +117,9 @@ struct tally {
 static void take(struct links *k, struct tally *c, struct hm_finding *f, const struct view *v, size_t lane) {
     const struct hm_model *m = k->d->t->model;
     for (uint32_t i = 0; i < m->n_slots; i++)
-        if (c->mine[i]) k->d->slow_link[lane * m->n_slots + i] = 1, name_slot(f, m, i);
+        if (c->mine[i]) k->d->slow_link[lane * m->n_slots + i] = 1, hm_at_op_type(f, (int)m->slot[i].type);
     k->worst = fmax(k->worst, v->level);
-    k->times = fmax(k->times, (double)v->slow / (double)v->n);
+    if (v->n) k->times = fmax(k->times, (double)v->slow / (double)v->n);
     c->always |= v->level >= always;
     mark_steps(k, c->steps, lane, c->mine);
 }
@@ -173,22 +169,24 @@ static void judge_groups(struct links *k, struct tally *c, struct hm_finding *f)
 static void name_ends(const struct links *k, const struct tally *c, struct hm_finding *f) {
     enum { NAMED = 64 };
     const struct hm_profile *p = &k->d->p;
-    size_t paths = 0, ends = 0;
+    size_t paths = 0, both_sides = 0;
     for (size_t l = 0; l < p->lanes; l++) {
         for (size_t e = 0; e < k->edges; e++) {
             if (!c->slow[e * p->lanes + l] || f->cause.n_workers + 2 > NAMED) continue;
-            size_t first = e == p->stages ? 0 : e, second = e == p->stages ? p->stages - 1 : (e + 1) % p->stages;
+            bool ends = e == p->stages; /* the embedding's */
+            size_t first = ends ? 0 : e, second = ends ? p->stages - 1 : e + 1 < p->stages ? e + 1 : 0;
             bool again = e + 1 < p->stages && c->slow[(e + 1) * p->lanes + l];
             bool before = e > 0 && e < p->stages && c->slow[(e - 1) * p->lanes + l];
             if (again) {
-                hm_at_worker(f, second, l), ends++;
+                hm_at_worker(f, second, l), both_sides++;
             } else if (!before) {
                 hm_at_worker(f, first, l), hm_at_worker(f, second, l), paths++;
             }
         }
     }
     if (paths) hm_note(f, (double)paths, "", "slow paths: only one link of their ends is slow");
-    if (ends) hm_note(f, (double)ends, "", "workers whose links on both sides are slow: their own connection");
+    if (both_sides)
+        hm_note(f, (double)both_sides, "", "workers whose links on both sides are slow: their own connection");
 }
 
 static int describe(struct links *k, const struct tally *c, struct hm_finding *f) {

@@ -104,7 +104,9 @@ static bool set_one_apart(struct table *t) {
 }
 
 int hm_two_way(const double *levels, size_t stages, size_t lanes, double *row, double *lane_part, double *excess) {
-    struct table t = {levels, stages, lanes, 2 * stages, row, lane_part, NULL, NULL, NULL, NULL};
+    struct table t = {.level = levels, .stages = stages, .lanes = lanes, .rows = 2 * stages};
+    t.row = row;
+    t.lane = lane_part;
     t.left = hm_alloc(lanes, sizeof *t.left);
     t.apart = hm_alloc(stages * lanes, 1);
     t.free_in_lane = hm_alloc(lanes, sizeof *t.free_in_lane);
