@@ -60,6 +60,101 @@ HM_API double hm_one_sided(const double *a, size_t n, const double *b, size_t m,
 /* Whether smaller values of a metric of this name are better: its name speaks of time, latency, overhead, cost. */
 HM_API bool hm_lower_is_better(const char *metric);
 
+/* ---- the ledger ----
+ * One SQLite file (WAL): which nodes there are, the state of each, and every step with who, why, evidence and time.
+ * Several processes may use it at once; a step is one transaction: it is there whole or not at all, whatever is killed.
+ * Times are seconds since 1970, UTC. */
+
+enum hm_node_state {
+    HM_NODE_HEALTHY,
+    HM_NODE_SUSPECT,   /* evidence against it, still in the pool */
+    HM_NODE_DRAINING,  /* to leave the pool when its work ends */
+    HM_NODE_OUT,       /* out of the pool */
+    HM_NODE_TESTING,   /* a sweep runs */
+    HM_NODE_QUALIFIED, /* proved itself; not yet back */
+    HM_NODE_RETIRED    /* three times out in a week: a person must replace it */
+};
+/* "healthy" ... "retired"; static. And back: -1 if there is no such state. */
+HM_API const char *hm_node_state_name(enum hm_node_state state);
+HM_API int hm_node_state_named(const char *name);
+
+struct hm_ledger;
+/* Opens or makes a ledger. `policy`: a YAML file (docs/node-policy.md), NULL: the defaults. NULL on failure. */
+HM_API struct hm_ledger *hm_ledger_open(const char *path, const char *policy, struct hm_error *err);
+HM_API void hm_ledger_close(struct hm_ledger *ledger);
+
+/* Called for each step that was (or, in a dry run, would be) taken: one line, without newline. */
+typedef void (*hm_step_fn)(void *context, const char *node, const char *step);
+/* Where steps are told. With dry_run everything is computed as usual and then rolled back. */
+struct hm_ledger_run {
+    bool dry_run;
+    hm_step_fn step; /* may be NULL */
+    void *context;
+};
+
+/* One step of one node. Which steps exist: healthy -> suspect, draining; suspect -> healthy, draining; draining -> out;
+ * out -> testing; testing -> out, qualified; qualified -> healthy, suspect, draining; draining, out, testing -> retired;
+ * retired -> out with `replaced`. Anything else fails, as does a step without who and why. */
+struct hm_node_change {
+    const char *node, *who, *why, *evidence; /* evidence may be NULL, except from suspect to healthy */
+    enum hm_node_state to;
+    double time_s;
+    bool replaced; /* the hardware is new: a retired node returns to out, and old entries count no more */
+};
+/* Fails (HM_ERR_ARGUMENT) where the step does not exist, or the cap on nodes out at once is reached. Entering out for
+ * the third time in a week becomes retired (Guard). Returns the state reached, or -1. */
+HM_API int hm_ledger_change(struct hm_ledger *ledger, const struct hm_node_change *change,
+                            const struct hm_ledger_run *run, struct hm_error *err);
+/* Adds a node as healthy, or as out where it has yet to prove itself. A known node only gets the class. */
+HM_API int hm_ledger_add(struct hm_ledger *ledger, const char *node, const char *class_name, bool untested,
+                         const char *who, double time_s, struct hm_error *err);
+/* A hold: nothing but a person moves the node while it stands. NULL takes it away. */
+HM_API int hm_ledger_hold(struct hm_ledger *ledger, const char *node, const char *who, const char *why, double time_s,
+                          struct hm_error *err);
+/* An exception: evidence of this kind is recorded for this node but moves nothing. `why` NULL takes it away. */
+HM_API int hm_ledger_except(struct hm_ledger *ledger, const char *node, const char *kind, const char *who,
+                            const char *why, double time_s, struct hm_error *err);
+
+/* Evidence about a node. An unknown node is added as healthy, then judged. */
+struct hm_evidence {
+    const char *node, *class_name; /* class may be NULL */
+    const char *source;            /* who says so: "watch", "sweep", "kernel", "dcgm", a person */
+    const char *kind;              /* what the policy goes by: "gpu-lost", "xid-79", "alarm-replace", "sweep-fail" */
+    const char *detail;            /* text or JSON; may be NULL */
+    double time_s;
+};
+/* Records n pieces of evidence in one transaction and lets the policy move the nodes. What the cap or a hold keeps from
+ * leaving becomes suspect, and the step says why. */
+HM_API int hm_ledger_evidence(struct hm_ledger *ledger, const struct hm_evidence *evidence, size_t n,
+                              const struct hm_ledger_run *run, struct hm_error *err);
+
+struct hm_node_row {
+    const char *node, *class_name, *why, *hold; /* hold: NULL if none */
+    enum hm_node_state state;
+    double since_s;
+};
+/* Calls row for each node by name (or only for `node`); the strings live during the call. */
+HM_API int hm_ledger_list(struct hm_ledger *ledger, const char *node,
+                          void (*row)(void *context, const struct hm_node_row *row), void *context,
+                          struct hm_error *err);
+/* "hindmost.nodes/1"; "hindmost.history/1" of one node (NULL: all), oldest first; Prometheus text. */
+HM_API int hm_ledger_write_list(struct hm_ledger *ledger, const char *node, struct hm_out *out, struct hm_error *err);
+HM_API int hm_ledger_write_history(struct hm_ledger *ledger, const char *node, struct hm_out *out,
+                                   struct hm_error *err);
+HM_API int hm_ledger_write_metrics(struct hm_ledger *ledger, struct hm_out *out, struct hm_error *err);
+
+/* ---- evidence as it comes ---- */
+/* A list of evidence that owns its text. */
+struct hm_evidence_list;
+/* Reads a file ("-": standard input) of documented evidence JSON (one object, an array, or JSON lines; docs/node.md),
+ * or of `dcgmi diag -j`, or of kernel log lines with NVIDIA's "NVRM: Xid". `node` names the node where the file does
+ * not, now_s dates what bears no date. Xid lines of one GPU and code within 5 s are one event (Delta, SC 2025). */
+HM_API struct hm_evidence_list *hm_evidence_read(const char *path, const char *node, double now_s,
+                                                 struct hm_error *err);
+HM_API size_t hm_evidence_count(const struct hm_evidence_list *list);
+HM_API const struct hm_evidence *hm_evidence_items(const struct hm_evidence_list *list);
+HM_API void hm_evidence_free(struct hm_evidence_list *list);
+
 #ifdef __cplusplus
 }
 #endif

@@ -55,4 +55,32 @@ yaml_node_t *hm_yaml_get(yaml_document_t *document, yaml_node_t *mapping, const 
 /* A scalar's text; NULL for anything else. */
 const char *hm_yaml_text(const yaml_node_t *node);
 
+/* ---- policy.c ---- */
+enum hm_action { HM_ACT_RECORD, HM_ACT_SUSPECT, HM_ACT_DRAIN };
+struct hm_policy_rule {
+    char *kind; /* a shell pattern: "xid-*" */
+    enum hm_action action;
+    long count;      /* so many pieces of evidence ... */
+    double within_s; /* ... within this time; 0: ever */
+};
+struct hm_policy {
+    struct hm_policy_rule *rule; /* the first that fits decides */
+    size_t count;
+    double cap; /* below 1: share of the nodes that are not retired; else a number */
+    long strikes;
+    double strike_window_s;
+};
+/* NULL path: the defaults. */
+int hm_policy_read(struct hm_policy *policy, const char *path, struct hm_error *err);
+void hm_policy_free(struct hm_policy *policy);
+/* The rule for evidence of a kind; NULL: none, it is recorded only. */
+const struct hm_policy_rule *hm_policy_rule(const struct hm_policy *policy, const char *kind);
+/* How many of `nodes` may be away at once. */
+long hm_policy_cap(const struct hm_policy *policy, long nodes);
+
+/* ---- ledger.c ---- */
+/* The rows of a query (?1 = node) as an array of objects; column names are keys. */
+int hm_ledger_query_json(struct hm_ledger *ledger, const char *name, const char *sql, const char *node,
+                         struct hm_json *writer, struct hm_error *err);
+
 #endif
