@@ -7,10 +7,23 @@
 static const struct {
     const char *name;
     int (*run)(int argc, char **argv);
-} actions[] = {{"judge", node_judge}};
+} actions[] = {{"judge", node_judge},   {"list", node_ledger},  {"show", node_ledger}, {"history", node_ledger},
+               {"export", node_ledger}, {"add", node_ledger},   {"mark", node_ledger}, {"clear", node_ledger},
+               {"hold", node_ledger},   {"except", node_ledger}};
 
 const char node_help[] =
     "usage: hindmost node ACTION [options]\n\n"
+    "  list [--json FILE], show NODE, history [NODE] [--json FILE]\n"
+    "  export [--textfile FILE.prom] [--json FILE]   Prometheus text, and the whole history\n"
+    "  add NODE [--class C] [--untested]             a new node; untested ones are out until a sweep passes\n"
+    "  mark --evidence FILE|- [--node NAME]          evidence (JSON, dcgmi diag -j, kernel log); policy moves the "
+    "node\n"
+    "  mark NODE --state STATE --why TEXT            one step by hand\n"
+    "  clear NODE --why TEXT [--replaced]            a suspect is healthy; with --replaced a retired node is new\n"
+    "  hold NODE --why TEXT | --off                  only people move it meanwhile\n"
+    "  except NODE --kind KIND --why TEXT | --off    such evidence moves it not\n"
+    "        All: -l, --ledger FILE ($HINDMOST_LEDGER, /var/lib/hindmost/nodes.db), -p, --policy FILE.yaml,\n"
+    "        --who NAME, -n, --dry-run (mark, clear: show the steps, do nothing)\n\n"
     "  judge RESULTS.jsonl [--baseline FILE] [--rules FILE] [--json FILE] [--learn FILE]\n"
     "        verdicts on test results (SuperBench's formats or our own); --learn writes the baselines judged by.\n"
     "        With --check the exit status is 1 for a warning, 2 for a defective node\n";
