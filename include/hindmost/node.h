@@ -155,6 +155,31 @@ HM_API size_t hm_evidence_count(const struct hm_evidence_list *list);
 HM_API const struct hm_evidence *hm_evidence_items(const struct hm_evidence_list *list);
 HM_API void hm_evidence_free(struct hm_evidence_list *list);
 
+/* ---- the sweep: tests of one node ---- */
+
+struct hm_sweep_options {
+    const char *node, *class_name; /* NULL: the host's name; "" */
+    double budget_s;               /* wall time for all tests together; each makes at least 3 repeats */
+    const char *baseline;          /* JSON metric -> value (by class or flat), NULL: none */
+    const char *history; /* JSON lines of earlier sweeps; this node's own are judged against without baseline */
+    const char *folder;  /* where the disk test writes 64 MB and removes it; NULL: /tmp */
+    int threads;         /* 0: all cores this process may use */
+    hm_progress_fn progress;
+    void *context;
+};
+struct hm_sweep;
+/* Runs all tests. A part that is not there (no GPU, no sensor) is reported as absent, not as passed. NULL on failure. */
+HM_API struct hm_sweep *hm_sweep_run(const struct hm_sweep_options *options, struct hm_error *err);
+HM_API void hm_sweep_free(struct hm_sweep *sweep);
+/* Fail if a test fails, else warn if one warns, else unknown if nothing could be judged, else pass. */
+HM_API enum hm_verdict hm_sweep_verdict(const struct hm_sweep *sweep);
+/* Schema hindmost.sweep/1. */
+HM_API void hm_sweep_write_json(const struct hm_sweep *sweep, struct hm_out *out);
+/* People's text, one line a test. */
+HM_API void hm_sweep_write_text(const struct hm_sweep *sweep, struct hm_out *out);
+/* Appends one line in SuperBench's naming (repeats as arrays) to a file that node judge and later sweeps read. */
+HM_API int hm_sweep_append(const struct hm_sweep *sweep, const char *path, struct hm_error *err);
+
 #ifdef __cplusplus
 }
 #endif

@@ -32,6 +32,8 @@ int synth_main(int argc, char **argv);
 extern const char synth_help[];
 int node_main(int argc, char **argv);
 extern const char node_help[];
+int sweep_main(int argc, char **argv);
+extern const char sweep_help[];
 int convert_main(int argc, char **argv);
 extern const char convert_help[];
 
