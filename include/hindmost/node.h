@@ -180,6 +180,27 @@ HM_API void hm_sweep_write_text(const struct hm_sweep *sweep, struct hm_out *out
 /* Appends one line in SuperBench's naming (repeats as arrays) to a file that node judge and later sweeps read. */
 HM_API int hm_sweep_append(const struct hm_sweep *sweep, const char *path, struct hm_error *err);
 
+/* ---- carrying out what the ledger decided ---- */
+struct hm_apply_options {
+    const char *scheduler; /* "slurm" (scontrol), "kubernetes" (kubectl), "none" or NULL */
+    const char *sweep;     /* command that prints hindmost.sweep/1, words by blanks, {node} replaced; NULL: no sweeps */
+    double sweep_timeout_s; /* it is stopped then */
+    bool taint;             /* Kubernetes: set a taint too */
+    const char *who;
+    double time_s; /* 0: now */
+    struct hm_ledger_run run;
+};
+/* Makes all steps that are possible now: draining nodes are drained in the scheduler with our own reason prefix and are
+ * out when empty; out nodes are swept, and are qualified and healthy if the sweep passes, out if not. What another drained
+ * or cordoned is left alone. Nodes on hold are skipped. A dry run tells the steps and does nothing. */
+HM_API int hm_apply(struct hm_ledger *ledger, const struct hm_apply_options *options, struct hm_error *err);
+
+/* The quick look of a health check: the ledger's word on the node (NULL: this host), whether `folder` (NULL: /tmp) can be
+ * written, fatal Xid codes in the kernel's log where it may be read. Calls no scheduler. 0 healthy, 1 not, with the reason
+ * in why; -1 if it could not look. */
+HM_API int hm_node_health(const char *ledger, const char *policy, const char *node, const char *folder, char why[400],
+                          struct hm_error *err);
+
 #ifdef __cplusplus
 }
 #endif

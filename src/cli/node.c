@@ -7,9 +7,10 @@
 static const struct {
     const char *name;
     int (*run)(int argc, char **argv);
-} actions[] = {{"judge", node_judge},   {"list", node_ledger},  {"show", node_ledger}, {"history", node_ledger},
-               {"export", node_ledger}, {"add", node_ledger},   {"mark", node_ledger}, {"clear", node_ledger},
-               {"hold", node_ledger},   {"except", node_ledger}};
+} actions[] = {{"apply", node_apply},  {"health", node_health}, {"prolog", node_health},  {"judge", node_judge},
+               {"list", node_ledger},  {"show", node_ledger},   {"history", node_ledger}, {"export", node_ledger},
+               {"add", node_ledger},   {"mark", node_ledger},   {"clear", node_ledger},   {"hold", node_ledger},
+               {"except", node_ledger}};
 
 const char node_help[] =
     "usage: hindmost node ACTION [options]\n\n"
@@ -24,6 +25,11 @@ const char node_help[] =
     "  except NODE --kind KIND --why TEXT | --off    such evidence moves it not\n"
     "        All: -l, --ledger FILE ($HINDMOST_LEDGER, /var/lib/hindmost/nodes.db), -p, --policy FILE.yaml,\n"
     "        --who NAME, -n, --dry-run (mark, clear: show the steps, do nothing)\n\n"
+    "  apply [--do] [--scheduler slurm|kubernetes|none] [--sweep COMMAND] [--sweep-timeout S] [--taint]\n"
+    "        carry out what the ledger decided: drain, wait, sweep ({node} in COMMAND), let back. Without --do a dry "
+    "run\n"
+    "  health [NODE], prolog [NODE]   the quick look for HealthCheckProgram and Prolog: silent when healthy, else one\n"
+    "        line and exit 2. --folder DIR must be writable (default /tmp). Calls no scheduler\n\n"
     "  judge RESULTS.jsonl [--baseline FILE] [--rules FILE] [--json FILE] [--learn FILE]\n"
     "        verdicts on test results (SuperBench's formats or our own); --learn writes the baselines judged by.\n"
     "        With --check the exit status is 1 for a warning, 2 for a defective node\n";

@@ -4,6 +4,8 @@
 
 int node_judge(int argc, char **argv);
 int node_ledger(int argc, char **argv);
+int node_apply(int argc, char **argv);
+int node_health(int argc, char **argv);
 
 /* Which ledger: as given, $HINDMOST_LEDGER, or the usual place; and who acts. */
 const char *node_ledger_path(const char *given);
