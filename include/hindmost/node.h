@@ -201,6 +201,33 @@ HM_API int hm_apply(struct hm_ledger *ledger, const struct hm_apply_options *opt
 HM_API int hm_node_health(const char *ledger, const char *policy, const char *node, const char *folder, char why[400],
                           struct hm_error *err);
 
+/* ---- lemons and spares ---- */
+struct hm_lemon_options {
+    const char *faults; /* JSON array of {node_id, event_time (days), event_type: fault_start|fault_end, fault_type} */
+    const char *jobs; /* JSON array of {nodes, start, end (days), failed}; NULL: every node is taken to work when up */
+    double at_day;    /* the decision: only what was before it is judged by; negative: half of the recording */
+    double window_days; /* 0: 28 (Meta) */
+    size_t fleet;       /* nodes in all, with those that never failed; 0: those in the file */
+};
+struct hm_lemon {
+    const char *node;
+    size_t faults;                                   /* in the whole recording */
+    double observed, expected, score, exposure_days; /* in the window: failures, the share expected, the difference */
+    double downtime_after_days;                      /* after the decision */
+};
+struct hm_lemons;
+/* Nodes by exposure-corrected score, worst first (Meta, HPCA 2025): failures observed minus the fleet's rate times the
+ * node's exposure; with jobs a failed job of n nodes gives each 1/n observed. NULL on failure. */
+HM_API struct hm_lemons *hm_lemons_read(const struct hm_lemon_options *options, struct hm_error *err);
+HM_API void hm_lemons_free(struct hm_lemons *lemons);
+HM_API size_t hm_lemons_count(const struct hm_lemons *lemons);
+HM_API const struct hm_lemon *hm_lemons_node(const struct hm_lemons *lemons, size_t i);
+/* The share of all downtime after the decision that fell on the k worst nodes: what removing them then would have saved. */
+HM_API double hm_lemons_saved(const struct hm_lemons *lemons, size_t k);
+/* The smallest k with P(X <= k) >= quantile for X binomial(nodes, p): spares that suffice (ByteRobust takes 0.99). -1 for
+ * impossible arguments. */
+HM_API long hm_spares(long nodes, double p, double quantile);
+
 #ifdef __cplusplus
 }
 #endif

@@ -7,10 +7,10 @@
 static const struct {
     const char *name;
     int (*run)(int argc, char **argv);
-} actions[] = {{"apply", node_apply},  {"health", node_health}, {"prolog", node_health},  {"judge", node_judge},
-               {"list", node_ledger},  {"show", node_ledger},   {"history", node_ledger}, {"export", node_ledger},
-               {"add", node_ledger},   {"mark", node_ledger},   {"clear", node_ledger},   {"hold", node_ledger},
-               {"except", node_ledger}};
+} actions[] = {{"apply", node_apply},    {"health", node_health}, {"prolog", node_health}, {"lemons", node_lemons},
+               {"spares", node_spares},  {"judge", node_judge},   {"list", node_ledger},   {"show", node_ledger},
+               {"history", node_ledger}, {"export", node_ledger}, {"add", node_ledger},    {"mark", node_ledger},
+               {"clear", node_ledger},   {"hold", node_ledger},   {"except", node_ledger}};
 
 const char node_help[] =
     "usage: hindmost node ACTION [options]\n\n"
@@ -30,6 +30,9 @@ const char node_help[] =
     "run\n"
     "  health [NODE], prolog [NODE]   the quick look for HealthCheckProgram and Prolog: silent when healthy, else one\n"
     "        line and exit 2. --folder DIR must be writable (default /tmp). Calls no scheduler\n\n"
+    "  lemons FAULTS.json [--jobs FILE] [--at DAY] [--window 28] [--fleet N] [--worst K] [--json FILE]\n"
+    "        nodes that fail more than their exposure explains, and what removing the K worst at DAY would have saved\n"
+    "  spares --nodes N (--probability P | --failure-rate R/day --repair DAYS) [--quantile 0.99] [--json FILE]\n\n"
     "  judge RESULTS.jsonl [--baseline FILE] [--rules FILE] [--json FILE] [--learn FILE]\n"
     "        verdicts on test results (SuperBench's formats or our own); --learn writes the baselines judged by.\n"
     "        With --check the exit status is 1 for a warning, 2 for a defective node\n";

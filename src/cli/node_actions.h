@@ -4,6 +4,8 @@
 
 int node_judge(int argc, char **argv);
 int node_ledger(int argc, char **argv);
+int node_lemons(int argc, char **argv);
+int node_spares(int argc, char **argv);
 int node_apply(int argc, char **argv);
 int node_health(int argc, char **argv);
 

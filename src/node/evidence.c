@@ -124,6 +124,37 @@ static int dcgm(struct hm_evidence_list *l, const json_t *root, const char *path
     return 0;
 }
 
+/* ---- a sweep's verdict ---- */
+
+/* hindmost.sweep/1: "sweep-fail", "sweep-warn", "sweep-pass" or "sweep-unknown", with the tests that say so. */
+static int sweep(struct hm_evidence_list *l, const json_t *root, const char *path, const char *node, double now_s,
+                 struct hm_error *err) {
+    const char *verdict = json_string_value(json_object_get(root, "verdict"));
+    const char *named = json_string_value(json_object_get(root, "node"));
+    char kind[64], detail[400] = "";
+    size_t i;
+    json_t *test;
+    if (!verdict || (!named && !node))
+        return hm_fail(err, HM_ERR_INPUT, "%s: a sweep without \"verdict\" or \"node\"; give the sweep's own file",
+                       path);
+    snprintf(kind, sizeof kind, "sweep-%s", verdict);
+    json_array_foreach(json_object_get(root, "tests"), i, test) {
+        const char *v = json_string_value(json_object_get(test, "verdict"));
+        const char *name = json_string_value(json_object_get(test, "name"));
+        const char *why = json_string_value(json_object_get(test, "why"));
+        size_t used = strlen(detail);
+        if (v && name && why && (strcmp(v, "fail") == 0 || strcmp(v, "warn") == 0) && used + 1 < sizeof detail)
+            snprintf(detail + used, sizeof detail - used, "%s%s %s", used ? "; " : "", name, why);
+    }
+    struct hm_evidence e = {.node = named ? named : node,
+                            .class_name = json_string_value(json_object_get(root, "class")),
+                            .source = "sweep",
+                            .kind = kind,
+                            .detail = *detail ? detail : NULL,
+                            .time_s = now_s};
+    return append(l, &e, err);
+}
+
 /* ---- kernel log ---- */
 
 /* The time of a line: "[12345.678]" of dmesg (after boot: the differences count), an epoch or ISO prefix of journalctl;
@@ -246,7 +277,10 @@ static int parse(struct hm_evidence_list *l, struct hm_str *s, const char *path,
     int status = 0;
     size_t i;
     json_t *o;
-    if (diag)
+    const char *schema = json_string_value(json_object_get(root, "schema"));
+    if (schema && strcmp(schema, "hindmost.sweep/1") == 0)
+        status = sweep(l, root, path, node, now_s, err);
+    else if (diag)
         status = dcgm(l, diag, path, node, now_s, err);
     else if (json_is_object(root))
         status = own(l, root, path, node, now_s, err);
