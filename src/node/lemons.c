@@ -41,7 +41,7 @@ static int add_event(struct hm_lemons *l, json_t *names, json_t *open, const jso
     const json_t *time = json_object_get(e, "event_time");
     double t = json_number_value(time);
     if (!name) name = json_string_value(json_object_get(e, "node"));
-    if (!name || !type || !json_is_number(time) || (strcmp(type, "fault_start") && strcmp(type, "fault_end")))
+    if (!name || !type || !json_is_number(time) || (strcmp(type, "fault_start") != 0 && strcmp(type, "fault_end") != 0))
         return hm_fail(err, HM_ERR_INPUT,
                        "%s: event %zu: give node_id, event_time (days) and event_type fault_start or "
                        "fault_end",

@@ -44,7 +44,7 @@ int hm_sweep_gemm(struct hm_sweep *s, double seconds, struct hm_error *err) {
             double start = hm_now_s();
             dgemm(ROW_ORDER, NONE, NONE, N, N, N, 1, a, N, b, N, 0, c, N);
             status = hm_sweep_sample(t, 2.0 * N * N * N / (hm_now_s() - start) / 1e9);
-            mismatches += memcmp(first, c, N * N * sizeof *c) != 0;
+            mismatches += memcmp((const char *)first, (const char *)c, N * N * sizeof *c) != 0;
         }
         t = status == 0 ? hm_sweep_add(s, "cpu-gemm/mismatch_count", "repeats", 0, NULL) : NULL;
         if (t) t->exact = true;
