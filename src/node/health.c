@@ -45,7 +45,7 @@ static void check_folder(const char *folder, char why[400]) {
 }
 
 /* Xid codes for which the policy drains at once, in the kernel's log since boot. */
-static void check_log(const struct hm_policy *policy, char *log, char why[400]) {
+static void check_log(const struct hm_policy *policy, const char *log, char why[400]) {
     for (const char *at = log; (at = strstr(at, "NVRM: Xid (")); at++) {
         char gpu[64], kind[32];
         long code;

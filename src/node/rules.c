@@ -102,7 +102,7 @@ int hm_rules_read(struct hm_rules *rules, const char *path, struct hm_error *err
 }
 
 void hm_rules_free(struct hm_rules *rules) {
-    for (size_t i = 0; i < rules->count; i++) {
+    for (size_t i = 0; rules->rule && i < rules->count; i++) {
         struct hm_rule *r = &rules->rule[i];
         for (size_t k = 0; k < r->pattern_count; k++) hm_free(r->patterns[k]);
         hm_free(r->patterns);

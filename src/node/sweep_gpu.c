@@ -26,8 +26,8 @@ struct cuda {
     int (*wait)(void);
     int (*blas_create)(void **);
     int (*blas_destroy)(void *);
-    int (*sgemm)(void *, int, int, int, int, int, const float *, const float *, int, const float *, int, const float *,
-                 float *, int);
+    int (*sgemm)(void *, int, int, int, int, int, const float *, device_pointer, int, device_pointer, int,
+                 const float *, device_pointer, int); /* device addresses are as wide as pointers */
 };
 
 static const char *load(struct cuda *c) {
@@ -128,8 +128,7 @@ static int gemm(struct hm_sweep *s, const struct cuda *c, int gpu, double second
         double start = hm_now_s();
         int rc = 0;
         for (int k = 0; rc == 0 && k < BATCH; k++)
-            rc = c->sgemm(handle, 0, 0, N, N, N, &one, (const float *)(uintptr_t)d[0], N,
-                          (const float *)(uintptr_t)d[1], N, &zero, (float *)(uintptr_t)d[2], N);
+            rc = c->sgemm(handle, 0, 0, N, N, N, &one, d[0], N, d[1], N, &zero, d[2], N);
         if (rc == 0) rc = c->wait();
         double rate = BATCH * 2.0 * N * N * N / (hm_now_s() - start) / 1e9;
         if (rc == 0) rc = c->to_host(r == 0 ? first : now, d[2], bytes);
@@ -138,7 +137,7 @@ static int gemm(struct hm_sweep *s, const struct cuda *c, int gpu, double second
             break;
         }
         if (r == 0) continue;
-        mismatches += memcmp(first, now, bytes) != 0;
+        mismatches += memcmp((const char *)first, (const char *)now, bytes) != 0;
         status = hm_sweep_sample(t, rate);
     }
     if (status == 0 && ready) {
