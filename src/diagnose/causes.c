@@ -9,7 +9,8 @@
 
 /* A cause is named if the job is faster by this share of T without it: with it alone gone, or with it gone last. */
 static const double least_gain = 0.01, least_last_gain = 0.02;
-static const double hidden_gain = 0.002;     /* behind a larger cause the first may be nothing, but not a loss */
+static const double hidden_gain =
+    0.1; /* behind a larger cause a cause alone may win nothing, or lose: equal stages make a slow worker on a light one slower */
 static const double least_slowdown = 1.005;  /* below it shares of T - T_ideal mean nothing */
 static const double straggles = 1.1;         /* OSDI 2025, section 4 */
 static const double least_unexplained = .05; /* of T - T_ideal */
@@ -186,11 +187,11 @@ static int write_summary(struct hm_diagnoser *d) {
         if (strcmp(c->cause, "unexplained") == 0) continue;
         char where[80];
         place(c, where, sizeof where);
-        hm_str_add(&s, "%s%s%s, %.0f %% of the loss",
-                   named             ? "; then "
-                   : out->straggling ? " Causes: "
-                                     : " Still: ",
-                   c->cause, where, 100 * c->recovers);
+        hm_str_add(&s, "%s%s%s, ", named ? "; then " : out->straggling ? " Causes: " : " Still: ", c->cause, where);
+        if (c->recovers < 0.02)
+            hm_str_add(&s, "hidden behind it");
+        else
+            hm_str_add(&s, "%.0f %% of the loss", 100 * c->recovers);
         named++;
     }
     if (named)
