@@ -1,288 +1,363 @@
-/* bench_causes.c - how often the diagnosis is right: thousands of synthetic jobs with known causes, and healthy ones.
+/* bench_causes.c - is the diagnosis right? Synthetic jobs with known causes, diagnosed; what was named against what was
+ * put in.
  *
- * usage: bench_causes [jobs [healthy [seed]]]   (default 2000 500 1)
- *
- * Each job has a random layout, schedule, noise (1-5 %) and one to three injected causes of strength 5-100 %. What an injection costs is
- * measured, not assumed: the recorded step time with it against that of the same job without it (an injection draws from random
- * numbers of its own, so all else is equal). The dominant cause is the one that costs most. Jobs whose dominant cause costs less than
- * 2 % of the step are counted apart: there is next to nothing to find. */
-#include "base/base.h"
-#include "hindmost/synth.h"
-#include "whatif/whatif.h"
+ * bench/causes [jobs [seed [job]]]: a fifth of the jobs has no cause, the others one to three. Which of several is the
+ * dominant one is measured, not assumed: every job is made once more without each of its causes (a heavy stage is spread
+ * over all stages instead, so that the work stays), and the one whose absence wins back most is dominant. With a third
+ * argument one job is shown. */
+#include "whatif/scenario.h"
+#include "whatif/synth.h"
 
 #include <math.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-enum { KINDS = 7, MOST = 3, REST = KINDS, HEALTHY, CLASSES };
-static const char *const kind_name[CLASSES] = {"slow-worker",        "stage-imbalance", "sequence-length",
-                                               "garbage-collection", "slow-link",       "data-loading",
-                                               "replica-imbalance",  "unexplained",     "(none)"};
+enum kind { WORKER, STAGE, SEQUENCES, GC, LINK, DATA, REPLICA, KINDS, NONE = KINDS, OTHER, COLUMNS };
+static const char *const names[COLUMNS] = {"slow-worker", "stage-imbalance", "sequence-length",   "garbage-collection",
+                                           "slow-link",   "data-loading",    "replica-imbalance", "none",
+                                           "unexplained"};
+static const char *const heads[COLUMNS] = {"worker", "stage",   "sequence", "gc",     "link",
+                                           "data",   "replica", "none",     "unexpl."};
+
+static const double counts = 0.01; /* of T: a cause that costs less is not asked for */
+
+struct cause {
+    enum kind kind;
+    char with[200], without[200]; /* injections */
+    uint32_t stage, dp;
+    double strength, cost; /* cost: share of T */
+};
 
 struct job {
     struct hm_synth_options o;
-    char text[MOST][160];
-    const char *inject[MOST];
-    int kind[MOST];
-    uint32_t stage[MOST], dp[MOST];
+    struct cause cause[3];
+    size_t n, dominant; /* dominant == n: none costs anything */
+    double slowdown;
+    /* What the diagnosis said */
+    bool named[KINDS], failed;
+    int first; /* column */
+    double recovers[KINDS];
+    size_t workers;
+    struct hm_worker worker;
 };
 
-struct outcome {
-    int truth, named; /* dominant cause; first named one, or HEALTHY */
-    bool close;       /* the first named one costs at least 80 % of the dominant */
-    bool listed;      /* the dominant one is named somewhere */
-    double cost;      /* of the dominant, share of the step */
-    int worker;       /* a slow worker that costs over 5 %: 1 named exactly first, 0 not, -1 there is none */
-    char what[400];
-};
-
-static uint32_t pick(struct hm_rng *r, uint32_t low, uint32_t high) {
-    return low + (uint32_t)hm_rng_below(r, high - low + 1);
+static double between(struct hm_rng *rng, double low, double high) {
+    return low + (high - low) * hm_rng_uniform(rng);
 }
 
-/* Strengths from 5 % to 100 %, evenly in their logarithm. */
-static double strength(struct hm_rng *r) {
-    return 0.05 * pow(20, hm_rng_uniform(r));
+static uint32_t one_of(struct hm_rng *rng, const uint32_t *list, size_t n) {
+    return list[hm_rng_below(rng, n)];
 }
 
-static void inject(struct job *j, struct hm_rng *r, int k, int kind) {
-    const struct hm_synth_options *o = &j->o;
-    double x = strength(r), forward_ms = 1e3 * o->forward_s;
-    uint32_t stage = pick(r, 0, o->pp - 1), dp = pick(r, 0, o->dp - 1);
-    j->kind[k] = kind, j->stage[k] = stage, j->dp[k] = dp;
-    switch (kind) {
-    case 0:
-        (void)snprintf(j->text[k], sizeof j->text[k], "slow-worker:stage=%u,dp=%u,factor=%.3f", stage, dp, 1 + x);
-        break;
-    case 1:
-        if (hm_rng_below(r, 3))
-            (void)snprintf(j->text[k], sizeof j->text[k], "last-stage:factor=%.3f", 1 + x);
-        else
-            (void)snprintf(j->text[k], sizeof j->text[k], "stage:stage=%u,factor=%.3f", stage, 1 + x);
-        break;
-    case 2:
-        (void)snprintf(j->text[k], sizeof j->text[k], "sequences:tail=%.2f,quadratic=%.2f",
-                       1.05 + 0.6 * hm_rng_uniform(r), fmin(0.9, 0.2 + x));
-        break;
-    case 3:
-        (void)snprintf(j->text[k], sizeof j->text[k], "gc:every=%u,ms=%.1f", pick(r, o->steps / 3 + 1, o->steps),
-                       forward_ms * (2 + 20 * x));
-        break;
-    case 4:
-        (void)snprintf(j->text[k], sizeof j->text[k], "link:stage=%u,dp=%u,factor=%.1f", pick(r, 0, o->pp - 2), dp,
-                       1 + (forward_ms / (1e3 * o->p2p_s)) * (0.5 + 3 * x));
-        break;
-    case 5:
-        (void)snprintf(j->text[k], sizeof j->text[k], "data-loading:dp=%u,ms=%.1f,share=%.2f", dp,
-                       x * forward_ms * (o->microbatches + o->pp), 0.3 + 0.6 * hm_rng_uniform(r));
-        break;
-    default:
-        (void)snprintf(j->text[k], sizeof j->text[k], "replica:dp=%u,factor=%.3f", dp, 1 + x);
-        break;
-    }
-}
-
-static void make_job(struct job *j, uint64_t seed, bool healthy) {
-    struct hm_rng r;
-    hm_rng_seed(&r, seed);
-    hm_synth_defaults(&j->o);
+static void lay_out(struct job *j, struct hm_rng *rng) {
+    static const uint32_t pps[] = {1, 2, 2, 4, 4, 4, 8}, dps[] = {1, 2, 2, 3, 4, 4, 6, 8, 8, 16}, many[] = {1, 1, 1, 2};
     struct hm_synth_options *o = &j->o;
-    static const uint32_t dps[] = {2, 3, 4, 8, 16}, pps[] = {1, 2, 4, 8};
-    o->dp = dps[hm_rng_below(&r, 5)];
-    o->pp = pps[hm_rng_below(&r, 4)];
-    o->vpp = o->pp > 1 && hm_rng_below(&r, 4) == 0 ? 2 : 1;
-    o->microbatches = o->pp * pick(&r, 1, 4);
-    if (o->microbatches < 4) o->microbatches = 4;
-    o->steps = pick(&r, 8, 24);
-    o->overlap_dp = hm_rng_below(&r, 2);
-    o->forward_s = 0.02 + 0.1 * hm_rng_uniform(&r);
-    o->backward_s = o->forward_s * (1.5 + hm_rng_uniform(&r));
-    o->p2p_s = 0.001 + 0.002 * hm_rng_uniform(&r);
-    o->noise = 0.01 + 0.04 * hm_rng_uniform(&r);
-    o->seed = seed;
+    hm_synth_defaults(o);
+    o->pp = one_of(rng, pps, sizeof pps / sizeof *pps);
+    o->dp = one_of(rng, dps, sizeof dps / sizeof *dps);
+    o->vpp = o->pp > 1 ? one_of(rng, many, sizeof many / sizeof *many) : 1;
+    o->microbatches = o->pp * (1 + (uint32_t)hm_rng_below(rng, o->pp >= 8 ? 2 : 4));
+    if (o->microbatches < 4) o->microbatches = 4 + (uint32_t)hm_rng_below(rng, 8);
+    if (o->vpp > 1) o->microbatches -= o->microbatches % o->pp;
+    o->steps = 10 + (uint32_t)hm_rng_below(rng, 23);
+    o->overlap_dp = hm_rng_below(rng, 2);
+    o->noise = between(rng, 0.01, 0.05);
+    o->forward_s = between(rng, 0.02, 0.2);
+    o->backward_s = o->forward_s * between(rng, 1.5, 2.5);
+    o->p2p_s = o->forward_s * between(rng, 0.005, 0.04);
+    o->dp_comm_s = o->forward_s * between(rng, 0.05, 0.5);
     o->threads = 1;
-    int n = healthy ? 0 : (int)pick(&r, 1, MOST), k = 0;
-    bool used[KINDS] = {false};
-    while (k < n) {
-        int kind = (int)hm_rng_below(&r, KINDS);
-        bool pipeline = kind == 1 || kind == 4 || kind == 6; /* a replica without a pipeline is a worker */
-        if (used[kind] || (pipeline && o->pp < 2) || (kind == 6 && o->dp < 3)) continue;
+}
+
+/* A cause of that kind in this layout; false if the layout cannot have it. Strength: how much longer the computes of a
+ * worker, stage or replica take; the weight of the quadratic term of sequences; pauses and waits over a worker's compute
+ * time in a step; transfers over a forward. */
+static bool draw_cause(struct cause *c, enum kind kind, const struct hm_synth_options *o, struct hm_rng *rng) {
+    double x = c->strength = exp(between(rng, log(0.05), log(1.0))),
+           busy_ms = 1e3 * o->vpp * o->microbatches * (o->forward_s + o->backward_s);
+    c->kind = kind;
+    c->stage = (uint32_t)hm_rng_below(rng, o->pp), c->dp = (uint32_t)hm_rng_below(rng, o->dp);
+    c->without[0] = 0;
+    char *to = c->with;
+    const size_t size = sizeof c->with;
+    switch (kind) {
+    case WORKER:
+        (void)snprintf(to, size, "slow-worker:stage=%u,dp=%u,factor=%.4f", c->stage, c->dp, 1 + x);
+        return o->dp > 1; /* one replica: no peers */
+    case STAGE:
+        if (hm_rng_below(rng, 2)) c->stage = o->pp - 1;
+        (void)snprintf(to, size, "stage:stage=%u,factor=%.4f", c->stage, 1 + x);
+        (void)snprintf(c->without, size, "stage:stage=0-%u,factor=%.6f", o->pp - 1, 1 + x / o->pp);
+        return o->pp > 1;
+    case SEQUENCES:
+        (void)snprintf(to, size, "sequences:max=32768,tail=%.2f,quadratic=%.4f", between(rng, 0.8, 1.6), x);
+        return true;
+    case GC:
+        (void)snprintf(to, size, "gc:every=%u,ms=%.3f", (unsigned)(4 + hm_rng_below(rng, 16)), x * busy_ms);
+        return o->pp * o->dp > 1;
+    case LINK:
+        c->stage = (uint32_t)hm_rng_below(rng, o->pp > 1 ? o->pp - 1 : 1);
+        (void)snprintf(to, size, "link:stage=%u,dp=%u,factor=%.3f,share=%.2f", c->stage, c->dp,
+                       1 + x * o->forward_s / o->p2p_s, hm_rng_below(rng, 2) ? 1 : between(rng, 0.2, 0.8));
+        return (o->pp - 1) * o->dp > 1; /* a single link: nothing to compare it with */
+    case DATA:
+        (void)snprintf(to, size, "data-loading:dp=%u,ms=%.3f,share=%.2f", c->dp, x * busy_ms, between(rng, 0.2, 1));
+        return true;
+    case REPLICA:
+        (void)snprintf(to, size, "replica:dp=%u,factor=%.4f", c->dp, 1 + x);
+        return o->pp > 1 && o->dp > 1;
+    default:
+        return false;
+    }
+}
+
+static void draw_job(struct job *j, uint64_t seed, uint64_t number) {
+    struct hm_rng rng;
+    hm_synth_stream(&rng, seed, 0xbe7c4, number, HM_NO_LANE);
+    *j = (struct job){0};
+    lay_out(j, &rng);
+    j->o.seed = hm_rng_next(&rng);
+    size_t n = number % 5 == 0 ? 0 : 1 + hm_rng_below(&rng, 3);
+    bool used[KINDS] = {0};
+    for (int tries = 0; j->n < n && tries < 50; tries++) {
+        enum kind kind = (enum kind)hm_rng_below(&rng, KINDS);
+        if (used[kind] || !draw_cause(&j->cause[j->n], kind, &j->o, &rng)) continue;
         used[kind] = true;
-        inject(j, &r, k++, kind);
+        j->n++;
     }
-    for (k = 0; k < n; k++) j->inject[k] = j->text[k];
-    o->inject = j->inject;
-    o->n_inject = (size_t)n;
 }
 
-static struct hm_trace *synthesise(const struct hm_synth_options *o, const char *path) {
-    struct hm_error err = {0};
-    struct hm_trace_options open = {.threads = 1};
-    struct hm_trace *t = NULL;
-    if (hm_synth(path, o, &err) == 0) t = hm_trace_open(path, &open, &err);
-    if (!t) fprintf(stderr, "%s\n", err.message);
-    return t;
-}
-
-/* The injection without its effect. It stays in its place, so that the others draw the same numbers. */
-static void neutralise(const struct job *j, size_t k, char *text, size_t size) {
-    static const char *const neutral[KINDS] = {"factor=1", "factor=1",    "quadratic=0", "ms=0.000001",
-                                               "factor=1", "ms=0.000001", "factor=1"};
-    static const char *const key[KINDS] = {"factor=", "factor=", "quadratic=", "ms=", "factor=", "ms=", "factor="};
-    const char *at = strstr(j->inject[k], key[j->kind[k]]), *rest = strchr(at, ',');
-    (void)snprintf(text, size, "%.*s%s%s", (int)(at - j->inject[k]), j->inject[k], neutral[j->kind[k]],
-                   rest ? rest : "");
-}
-
-/* Mean recorded step time without injection k. */
-static double time_without(const struct job *j, size_t k, const char *path) {
+/* The job's trace; cause `without` is left out or evened out (SIZE_MAX: none). */
+static struct hm_trace *make(const struct job *j, size_t without, struct hm_error *err) {
     struct hm_synth_options o = j->o;
-    const char *inject[MOST];
-    char text[160];
-    neutralise(j, k, text, sizeof text);
-    for (size_t i = 0; i < j->o.n_inject; i++) inject[i] = i == k ? text : j->inject[i];
+    const char *inject[3];
+    o.n_inject = 0;
+    for (size_t i = 0; i < j->n; i++) {
+        const char *text = i == without ? j->cause[i].without : j->cause[i].with;
+        /* an injection's random numbers come from its place in the list: what is left out leaves a neutral one */
+        inject[o.n_inject++] = *text ? text : "slow-op:type=optimizer,factor=1";
+    }
     o.inject = inject;
-    if (j->kind[k] == 1) { /* the fix of a heavy stage is an even split of the same work */
-        double factor = strtod(strstr(j->inject[k], "factor=") + 7, NULL), even = 1 + (factor - 1) / o.pp;
-        o.forward_s *= even;
-        o.backward_s *= even;
+    return hm_synth_trace(&o, err);
+}
+
+/* Mean step time, with data loading (as recorded) or without (as replayed); mean forward + backward. */
+static int time_of(const struct job *j, size_t without, double *recorded, double *replayed, double *compute,
+                   struct hm_error *err) {
+    struct hm_trace *t = make(j, without, err);
+    struct hm_scenarios s;
+    if (!t) return -1;
+    int status = hm_scenarios_begin(&s, t, 1);
+    if (status == 0) {
+        *recorded = hm_mean(t->grid.actual_s, t->grid.steps);
+        *replayed = hm_scenario_mean_s(&s, NULL, NULL, NULL);
+        hm_scenarios_end(&s);
+        *compute = t->ideal_s[HM_FORWARD_COMPUTE] + t->ideal_s[HM_BACKWARD_COMPUTE];
     }
-    struct hm_trace *t = synthesise(&o, path);
-    double mean = t ? hm_mean(t->grid.actual_s, t->grid.steps) : NAN;
     hm_trace_free(t);
-    return mean;
+    return status;
 }
 
-static int kind_of(const char *cause) {
-    for (int k = 0; k < HEALTHY; k++)
-        if (strcmp(cause, kind_name[k]) == 0) return k;
-    return REST;
+static int measure(struct job *j, struct hm_error *err) {
+    double recorded, replayed, compute, r, p, c_without;
+    if (time_of(j, SIZE_MAX, &recorded, &replayed, &compute, err) != 0) return -1;
+    j->dominant = j->n;
+    for (size_t i = 0; i < j->n; i++) {
+        if (time_of(j, i, &r, &p, &c_without, err) != 0) return -1;
+        /* Sequences drawn add or remove work by chance: compare at equal work. */
+        if (j->cause[i].kind == SEQUENCES) p *= compute / c_without;
+        struct cause *c = &j->cause[i];
+        c->cost = (c->kind == DATA ? recorded - r : replayed - p) / replayed;
+        if (c->cost >= counts && (j->dominant == j->n || c->cost > j->cause[j->dominant].cost)) j->dominant = i;
+    }
+    return 0;
 }
 
-static void judge(const struct job *j, struct hm_trace *t, const char *path, struct outcome *out) {
-    struct hm_error err = {0};
-    struct hm_analysis_options ao = {.threads = 1};
-    struct hm_analysis *a = hm_analyze(t, &ao, &err);
-    struct hm_diagnosis *d = a ? hm_diagnose(t, a, 1, &err) : NULL;
-    if (!d) {
-        fprintf(stderr, "%s\n", err.message);
-        hm_analysis_free(a);
-        return;
+static void read_diagnosis(struct job *j, const struct hm_diagnosis *d) {
+    j->first = NONE;
+    for (size_t i = d->n_causes; i-- > 0;) {
+        const struct hm_cause *c = &d->causes[i];
+        int k = 0;
+        while (k < COLUMNS && strcmp(names[k], c->cause) != 0) k++;
+        if (k == OTHER && j->first == NONE) j->first = OTHER;
+        if (k >= KINDS) continue;
+        j->first = k;
+        j->named[k] = true;
+        j->recovers[k] = c->recovers;
+        if (k != WORKER || !c->n_workers) continue;
+        j->workers = c->n_workers;
+        j->worker = c->workers[0];
     }
-    double actual = a->actual_s, cost[MOST] = {0};
-    size_t n = j->o.n_inject, dominant = 0;
-    for (size_t k = 0; k < n; k++) {
-        cost[k] = (actual - time_without(j, k, path)) / actual;
-        if (cost[k] > cost[dominant]) dominant = k;
-    }
-    out->truth = n ? j->kind[dominant] : HEALTHY;
-    out->cost = n ? cost[dominant] : 0;
-    out->named = HEALTHY;
-    for (size_t i = 0; i < d->n_causes; i++) {
-        int kind = kind_of(d->causes[i].cause);
-        if (kind != REST && out->named == HEALTHY) out->named = kind;
-        out->listed |= kind == out->truth;
-    }
-    for (size_t k = 0; k < n; k++) {
-        out->close |= j->kind[k] == out->named && cost[k] >= 0.8 * cost[dominant];
-        if (j->kind[k] == 0 && cost[k] > 0.05) {
-            out->worker = 0;
-            for (size_t i = 0; i < d->n_causes; i++)
-                if (strcmp(d->causes[i].cause, "slow-worker") == 0)
-                    out->worker =
-                        d->causes[i].workers[0].stage == j->stage[k] && d->causes[i].workers[0].dp_rank == j->dp[k];
+}
+
+static int diagnose(struct job *j, bool show, struct hm_error *err) {
+    struct hm_trace *t = make(j, SIZE_MAX, err);
+    const struct hm_analysis_options ao = {.threads = 1};
+    struct hm_analysis *a = t ? hm_analyze(t, &ao, err) : NULL;
+    struct hm_diagnosis *d = a ? hm_diagnose(t, a, 1, err) : NULL;
+    if (d) {
+        j->slowdown = a->slowdown;
+        read_diagnosis(j, d);
+        if (show) {
+            struct hm_out *out = hm_out_open("-", err);
+            if (out) {
+                hm_analysis_write_json(a, d, out);
+                (void)hm_out_commit(out, err);
+            }
         }
     }
-    size_t used =
-        (size_t)snprintf(out->what, sizeof out->what,
-                         "seed %lu dp %u pp %u vpp %u mb %u steps %u noise %.3f S %.3f:", (unsigned long)j->o.seed,
-                         j->o.dp, j->o.pp, j->o.vpp, j->o.microbatches, j->o.steps, j->o.noise, a->slowdown);
-    for (size_t k = 0; k < n && used < sizeof out->what; k++)
-        used += (size_t)snprintf(out->what + used, sizeof out->what - used, " %s [%.1f%%]", j->text[k], 100 * cost[k]);
-    for (size_t i = 0; i < d->n_causes && used < sizeof out->what; i++)
-        used += (size_t)snprintf(out->what + used, sizeof out->what - used, "%s %s %.2f", i ? "," : " ->",
-                                 d->causes[i].cause, d->causes[i].recovers);
+    int status = d ? 0 : -1;
     hm_diagnosis_free(d);
     hm_analysis_free(a);
+    hm_trace_free(t);
+    return status;
 }
 
 struct bench {
-    size_t jobs;
+    struct job *job;
     uint64_t seed;
-    struct outcome *out;
-    char folder[64];
 };
 
-static void run(void *context, size_t i, int thread) {
+static void run_job(void *context, size_t index, int thread) {
+    (void)thread;
     struct bench *b = context;
-    struct job j = {0};
-    char path[128];
-    (void)snprintf(path, sizeof path, "%s/%d.parquet", b->folder, thread);
-    b->out[i].worker = -1;
-    b->out[i].truth = -1;
-    make_job(&j, b->seed * 1000003 + i, i >= b->jobs);
-    struct hm_trace *t = synthesise(&j.o, path);
-    if (t) judge(&j, t, path, &b->out[i]);
-    hm_trace_free(t);
+    struct job *j = &b->job[index];
+    struct hm_error err = {0};
+    draw_job(j, b->seed, index);
+    j->failed = measure(j, &err) != 0 || diagnose(j, false, &err) != 0;
+    if (j->failed) (void)fprintf(stderr, "job %zu: %s\n", index, err.message);
 }
 
-static double percent(size_t part, size_t whole) {
-    return whole ? 100.0 * (double)part / (double)whole : NAN;
+/* ---- results ---- */
+
+static void describe(const struct job *j, size_t number) {
+    const struct hm_synth_options *o = &j->o;
+    printf("  job %zu: dp %u pp %u vpp %u mb %u steps %u noise %.3f S %.3f;", number, o->dp, o->pp, o->vpp,
+           o->microbatches, o->steps, o->noise, j->slowdown);
+    for (size_t i = 0; i < j->n; i++) printf(" [%s: %.1f %%]", j->cause[i].with, 100 * j->cause[i].cost);
+    printf(" named:");
+    for (int k = 0; k < KINDS; k++)
+        if (j->named[k]) printf(" %s %.2f", names[k], j->recovers[k]);
+    if (j->named[WORKER]) printf(" (%zu workers, stage %u dp %u)", j->workers, j->worker.stage, j->worker.dp_rank);
+    printf("\n");
+}
+
+static void part(const char *what, size_t good, size_t all) {
+    printf("%-66s %5zu of %5zu  %6.2f %%\n", what, good, all, all ? 100.0 * (double)good / (double)all : 0.0);
+}
+
+static bool is_injected(const struct job *j, int kind) {
+    for (size_t i = 0; i < j->n; i++)
+        if ((int)j->cause[i].kind == kind) return true;
+    return false;
+}
+
+static const struct cause *slow_worker(const struct job *j) {
+    for (size_t i = 0; i < j->n; i++)
+        if (j->cause[i].kind == WORKER) return &j->cause[i];
+    return NULL;
+}
+
+static bool exact(const struct job *j) {
+    const struct cause *c = slow_worker(j);
+    return j->named[WORKER] && j->workers == 1 && j->worker.stage == c->stage && j->worker.dp_rank == c->dp;
+}
+
+static void print_matrix(const struct job *jobs, size_t n) {
+    size_t matrix[COLUMNS][COLUMNS] = {{0}}, extra[KINDS] = {0};
+    for (size_t i = 0; i < n; i++) {
+        const struct job *j = &jobs[i];
+        if (j->failed) continue;
+        if (j->n && j->dominant == j->n) continue;
+        matrix[j->n ? (int)j->cause[j->dominant].kind : NONE][j->first]++;
+        for (int k = 0; k < KINDS; k++) extra[k] += j->named[k] && !is_injected(j, k);
+    }
+    printf("\nConfusion: rows the dominant cause, columns the cause named first\n%-20s", "");
+    for (int k = 0; k < COLUMNS; k++) printf("%9s", heads[k]);
+    printf("\n");
+    for (int r = 0; r <= NONE; r++) {
+        printf("%-20s", names[r]);
+        for (int k = 0; k < COLUMNS; k++) printf("%9zu", matrix[r][k]);
+        printf("\n");
+    }
+    printf("%-20s", "named, not injected");
+    for (int k = 0; k < KINDS; k++) printf("%9zu", extra[k]);
+    printf("\n");
+}
+
+static void print_results(const struct job *jobs, size_t n, bool list) {
+    size_t healthy = 0, quiet = 0, asked = 0, named = 0, first = 0, near = 0, all = 0, all_named = 0, workers = 0,
+           right = 0, small = 0, small_quiet = 0, extra = 0, sick = 0;
+    for (size_t i = 0; i < n; i++) {
+        const struct job *j = &jobs[i];
+        if (j->failed) continue;
+        bool bad = false;
+        if (j->n == 0) {
+            healthy++;
+            quiet += j->first >= NONE;
+            bad = j->first < NONE;
+        } else if (j->dominant == j->n) {
+            small++;
+            small_quiet += j->first >= NONE;
+        } else {
+            const struct cause *top = &j->cause[j->dominant];
+            double cost = 0;
+            asked++;
+            named += j->named[top->kind];
+            first += j->first == (int)top->kind;
+            for (size_t c = 0; c < j->n; c++)
+                if ((int)j->cause[c].kind == j->first) cost = j->cause[c].cost;
+            near += cost >= 0.9 * top->cost;
+            bad = cost < 0.9 * top->cost;
+        }
+        for (size_t c = 0; c < j->n; c++)
+            if (j->cause[c].cost >= 0.02) all++, all_named += j->named[j->cause[c].kind];
+        bool false_one = false;
+        for (int k = 0; k < KINDS; k++) false_one |= j->named[k] && !is_injected(j, k);
+        sick += j->n > 0, extra += j->n > 0 && false_one;
+        const struct cause *w = slow_worker(j);
+        if (w && w->cost > 0.05) {
+            workers++;
+            right += exact(j);
+            bad |= !exact(j);
+        }
+        if (bad && list) describe(j, i);
+    }
+    part("healthy jobs on which no cause is named", quiet, healthy);
+    part("dominant cause (costing 1 % of T or more) named", named, asked);
+    part("  ... and named first", first, asked);
+    part("  ... or one that costs at least 90 % of it named first", near, asked);
+    part("every injected cause that costs 2 % of T or more named", all_named, all);
+    part("slow worker (costing more than 5 % of T) named exactly", right, workers);
+    part("jobs with causes on which a cause is named that was not injected", extra, sick);
+    part("jobs whose causes cost less than 1 % each: no cause named", small_quiet, small);
+    print_matrix(jobs, n);
 }
 
 int main(int argc, char **argv) {
-    struct bench b = {.jobs = argc > 1 ? strtoul(argv[1], NULL, 10) : 2000,
-                      .seed = argc > 3 ? strtoul(argv[3], NULL, 10) : 1};
-    size_t healthy = argc > 2 ? strtoul(argv[2], NULL, 10) : 500, n = b.jobs + healthy;
-    (void)snprintf(b.folder, sizeof b.folder, "/tmp/hindmost-causes-XXXXXX");
-    if (!mkdtemp(b.folder) || !(b.out = calloc(n, sizeof *b.out))) return 3;
-    hm_parallel(n, 0, run, &b);
-    size_t matrix[CLASSES][CLASSES] = {{0}}, small = 0, first = 0, listed = 0, close = 0, clean = 0, workers = 0,
-           exact = 0, counted = 0, failed = 0;
-    for (size_t i = 0; i < n; i++) {
-        const struct outcome *o = &b.out[i];
-        if (o->truth < 0) {
-            failed++;
-            continue;
+    size_t n = argc > 1 ? strtoull(argv[1], NULL, 10) : 3000;
+    struct bench b = {.seed = argc > 2 ? strtoull(argv[2], NULL, 10) : 1};
+    if (argc > 3) {
+        struct job j;
+        struct hm_error err = {0};
+        draw_job(&j, b.seed, strtoull(argv[3], NULL, 10));
+        if (measure(&j, &err) != 0 || diagnose(&j, true, &err) != 0) {
+            (void)fprintf(stderr, "%s\n", err.message);
+            return 1;
         }
-        if (o->worker >= 0) workers++, exact += (size_t)o->worker;
-        if (o->truth == HEALTHY) {
-            clean += o->named == HEALTHY;
-            matrix[HEALTHY][o->named]++;
-            if (o->named != HEALTHY && getenv("SHOW")) printf("H %s\n", o->what);
-            continue;
-        }
-        if (o->cost < 0.02) {
-            small++;
-            continue;
-        }
-        counted++;
-        matrix[o->truth][o->named]++;
-        first += o->named == o->truth;
-        close += o->named == o->truth || o->close;
-        listed += o->listed;
-        if (getenv("SHOW") && o->named != o->truth && !o->close) printf("W %s\n", o->what);
-        if (getenv("SHOW") && o->worker == 0) printf("X %s\n", o->what);
+        describe(&j, strtoull(argv[3], NULL, 10));
+        return 0;
     }
-    printf("rows: dominant injected cause; columns: cause named first\n%-20s", "");
-    for (int c = 0; c < CLASSES; c++) printf(" %9.9s", kind_name[c]);
-    for (int t = 0; t < CLASSES; t++) {
-        if (t == REST) continue;
-        printf("\n%-20s", kind_name[t]);
-        for (int c = 0; c < CLASSES; c++) printf(" %9zu", matrix[t][c]);
-    }
-    printf("\n\n%zu jobs with causes, %zu of them cost under 2 %% of a step and are left out; %zu healthy ones; %zu "
-           "failed\n",
-           b.jobs, small, healthy, failed);
-    printf("dominant cause named first:              %6.2f %% of %zu\n", percent(first, counted), counted);
-    printf("  or one that costs at least 80 %% of it: %6.2f %%\n", percent(close, counted));
-    printf("dominant cause named at all:             %6.2f %%\n", percent(listed, counted));
-    printf("no cause named on healthy jobs:          %6.2f %% of %zu\n", percent(clean, healthy), healthy);
-    printf("slow worker (cost > 5 %%) named exactly:  %6.2f %% of %zu\n", percent(exact, workers), workers);
-    char command[100];
-    (void)snprintf(command, sizeof command, "rm -rf %s", b.folder);
-    return system(command) != 0 || failed;
+    b.job = hm_alloc(n, sizeof *b.job);
+    if (!b.job) return 1;
+    double begin = hm_now_s();
+    hm_parallel(n, 0, run_job, &b);
+    size_t without = 0;
+    for (size_t i = 0; i < n; i++) without += b.job[i].n == 0;
+    printf("%zu jobs, seed %llu, %zu without a cause; %.1f s\n\n", n, (unsigned long long)b.seed, without,
+           hm_now_s() - begin);
+    print_results(b.job, n, getenv("HINDMOST_BENCH_LIST") != NULL);
+    hm_free(b.job);
+    return 0;
 }

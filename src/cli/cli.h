@@ -30,6 +30,10 @@ int tor_main(int argc, char **argv);
 extern const char tor_help[];
 int synth_main(int argc, char **argv);
 extern const char synth_help[];
+int node_main(int argc, char **argv);
+extern const char node_help[];
+int sweep_main(int argc, char **argv);
+extern const char sweep_help[];
 int convert_main(int argc, char **argv);
 extern const char convert_help[];
 

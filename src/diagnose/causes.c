@@ -1,13 +1,242 @@
-/* causes.c - the table of causes. A new one is one file and one row; rows are independent of each other. */
+/* causes.c - the table of causes, and the diagnosis: look for each, replay without it, name those that cost something. */
 #include "diagnose.h"
+#include "fixes.h"
 
-const struct hm_cause_rule hm_cause_rules[] = {
-    {"slow-worker", HM_PART_WORKERS, hm_recognise_workers},
-    {"stage-imbalance", HM_PART_STAGES, hm_recognise_stages},
-    {"sequence-length", HM_PART_SEQUENCES, hm_recognise_sequences},
-    {"garbage-collection", HM_PART_SPIKES, hm_recognise_collections},
-    {"slow-link", HM_PART_LINKS, hm_recognise_links},
-    {"data-loading", HM_PART_LOADING, hm_recognise_loading},
-    {"replica-imbalance", HM_PART_REPLICAS, hm_recognise_replicas},
-    {NULL, 0, NULL},
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A cause is named if the job is faster by this share of T without it: with it alone gone, or with it gone last. */
+static const double least_gain = 0.01, least_last_gain = 0.02;
+static const double hidden_gain =
+    0.1; /* behind a larger cause a cause alone may win nothing, or lose: equal stages make a slow worker on a light one slower */
+static const double least_slowdown = 1.005;  /* below it shares of T - T_ideal mean nothing */
+static const double straggles = 1.1;         /* OSDI 2025, section 4 */
+static const double least_unexplained = .05; /* of T - T_ideal */
+static const double trusted = 0.05;          /* discrepancy that the paper trusts */
+
+const struct hm_cause_rule hm_cause_rules[HM_CAUSES] = {
+    [HM_SLOW_WORKER] = {"slow-worker", hm_find_slow_workers, hm_idealise_workers},
+    [HM_REPLICA_IMBALANCE] = {"replica-imbalance", hm_find_replica_imbalance, hm_idealise_replicas},
+    [HM_GARBAGE_COLLECTION] = {"garbage-collection", hm_find_garbage_collection, hm_idealise_pauses},
+    [HM_SEQUENCE_LENGTH] = {"sequence-length", hm_find_sequence_length, hm_idealise_sequences},
+    [HM_STAGE_IMBALANCE] = {"stage-imbalance", hm_find_stage_imbalance, hm_idealise_stages},
+    [HM_SLOW_LINK] = {"slow-link", hm_find_slow_links, hm_idealise_links},
+    [HM_DATA_LOADING] = {"data-loading", hm_find_data_loading, NULL},
 };
+
+/* ---- replays ---- */
+
+double hm_cleaned_s(const struct hm_diagnoser *d, size_t lane, uint32_t role, size_t mb, size_t step) {
+    if (d->paused && role % 2 == 0 && hm_paused(d, lane, role, mb)[step]) return NAN;
+    double slow = hm_slowness(d, hm_role_stage(&d->p, role), (int)(role % 2), lane, step);
+    if (d->replica) slow += d->replica[lane];
+    double s = hm_recorded_s(&d->p, lane, hm_slot_of(&d->p, role, mb), step);
+    return slow != 0 ? s * exp(-slow) : s;
+}
+
+struct without {
+    const struct hm_diagnoser *d;
+    unsigned causes;
+};
+
+/* Pauses and the fitted part of the work first: they are seconds of the recorded durations, the others factors. */
+static void take_out(const void *context, size_t block, size_t lane, double *duration) {
+    static const enum hm_cause_kind order[] = {HM_GARBAGE_COLLECTION, HM_SEQUENCE_LENGTH, HM_SLOW_WORKER,
+                                               HM_REPLICA_IMBALANCE,  HM_STAGE_IMBALANCE, HM_SLOW_LINK};
+    const struct without *w = context;
+    for (size_t k = 0; k < sizeof order / sizeof order[0]; k++)
+        if (w->causes & 1u << order[k]) hm_cause_rules[order[k]].idealise(w->d, block, lane, duration);
+}
+
+double hm_without_s(struct hm_diagnoser *d, unsigned causes) {
+    struct without w = {d, causes & d->found};
+    return hm_scenario_mean_s(&d->s, w.causes ? take_out : NULL, NULL, &w);
+}
+
+static void wait(const void *context, size_t block, size_t lane, double *duration) {
+    hm_add_waits(context, block, lane, duration);
+}
+
+/* What a cause costs alone: seconds of a step. */
+static double cost_s(struct hm_diagnoser *d, enum hm_cause_kind kind) {
+    if (kind == HM_DATA_LOADING) return hm_scenario_mean_s(&d->s, wait, NULL, d) - d->a->replayed_s;
+    return d->a->replayed_s - hm_without_s(d, 1u << kind);
+}
+
+/* ---- how far to trust ---- */
+
+/* Few steps, launch delays the model does not explain, and dropped rows each take some confidence away, and say so. */
+static double trust(const struct hm_diagnoser *d, struct hm_finding *f) {
+    const struct hm_analysis *a = d->a;
+    double factor = 1;
+    if (a->n_steps < 8) {
+        factor *= 0.4 + 0.6 * (double)a->n_steps / 8;
+        hm_note(f, (double)a->n_steps, "", "steps recorded: few, so confidence is lower");
+    }
+    if (fabs(a->discrepancy) > trusted && strcmp(f->cause.cause, "data-loading") != 0) {
+        factor *= fmax(0.3, 1 - 2 * (fabs(a->discrepancy) - trusted) - 0.2);
+        hm_note(f, a->discrepancy, "ratio", "discrepancy of the replay: over 5 %%, so confidence is lower");
+    }
+    if (a->n_dropped) {
+        size_t count = 0;
+        for (size_t i = 0; i < a->n_dropped; i++) count += a->dropped[i].count;
+        factor *= 0.85;
+        hm_note(f, (double)count, "", "%s and other items left out of the analysis, so confidence is lower",
+                a->dropped[0].what);
+    }
+    return factor;
+}
+
+/* ---- the diagnosis ---- */
+
+struct priced {
+    struct hm_finding f;
+    double cost_s;
+};
+
+/* Finds all causes; 0 or -1. What is found but costs nothing is taken back. */
+static int find_causes(struct hm_diagnoser *d, struct priced *found) {
+    const double T = d->a->replayed_s;
+    bool straggles_at_all = d->a->slowdown >= least_slowdown && d->lost_s > 0;
+    for (int k = 0; k < HM_CAUSES; k++) {
+        found[k].f = (struct hm_finding){.d = d, .cause.cause = hm_cause_rules[k].name};
+        if (!straggles_at_all && k != HM_DATA_LOADING) continue;
+        int status = hm_cause_rules[k].find(d, &found[k].f);
+        if (status < 0) return -1;
+        if (status) d->found |= 1u << k;
+    }
+    double all = d->found & ~(1u << HM_DATA_LOADING) ? hm_without_s(d, d->found) : T;
+    for (int k = 0; k < HM_CAUSES; k++) {
+        if (!(d->found & 1u << k)) continue;
+        found[k].cost_s = cost_s(d, (enum hm_cause_kind)k);
+        if (found[k].cost_s >= least_gain * T) continue;
+        if (k != HM_DATA_LOADING && found[k].cost_s >= -hidden_gain * T &&
+            hm_without_s(d, d->found & ~(1u << k)) - all >= least_last_gain * T)
+            continue;
+        d->found &= ~(1u << k);
+    }
+    return 0;
+}
+
+static int by_recovers(const void *a, const void *b) {
+    double x = ((const struct hm_cause *)a)->recovers, y = ((const struct hm_cause *)b)->recovers;
+    return (x < y) - (x > y);
+}
+
+static int name_causes(struct hm_diagnoser *d) {
+    struct priced found[HM_CAUSES];
+    if (find_causes(d, found) != 0) return -1;
+    struct hm_cause *list = hm_box_alloc(d->box, HM_CAUSES + 1, sizeof *list);
+    if (!list) return -1;
+    size_t n = 0;
+    for (int k = 0; k < HM_CAUSES; k++) {
+        if (!(d->found & 1u << k)) continue;
+        struct hm_finding *f = &found[k].f;
+        f->cause.recovers = found[k].cost_s / d->lost_s;
+        hm_note(f, found[k].cost_s, "s", "of the step won back without it");
+        f->cause.confidence = fmin(1, f->strength * trust(d, f));
+        list[n++] = f->cause;
+    }
+    unsigned in_replay = d->found & ~(1u << HM_DATA_LOADING);
+    double rest = d->lost_s > 0 ? (hm_without_s(d, in_replay) - d->a->ideal_s) / d->lost_s : 0;
+    if (rest > least_unexplained && (n || d->a->slowdown >= straggles)) {
+        struct hm_finding f = {.d = d, .cause.cause = "unexplained"};
+        hm_note(&f, rest * d->lost_s, "s", "of the step lost although all named causes are gone");
+        f.cause.recovers = rest;
+        f.cause.confidence = trust(d, &f);
+        list[n++] = f.cause;
+    }
+    qsort(list, n, sizeof *list, by_recovers);
+    d->box->d.causes = list;
+    d->box->d.n_causes = n;
+    return d->box->failed ? -1 : 0;
+}
+
+/* ---- verdict ---- */
+
+static void place(const struct hm_cause *c, char *text, size_t size) {
+    text[0] = 0;
+    if (strcmp(c->cause, "sequence-length") == 0) return;
+    if (c->n_workers == 1)
+        (void)snprintf(text, size, " (stage %u, dp %u)", c->workers[0].stage, c->workers[0].dp_rank);
+    else if (c->n_workers > 1)
+        (void)snprintf(text, size, " (%zu workers, first stage %u, dp %u)", c->n_workers, c->workers[0].stage,
+                       c->workers[0].dp_rank);
+    else if (c->n_stages)
+        (void)snprintf(text, size, c->n_stages > 1 ? " (stage %u and others)" : " (stage %u)", c->stages[0]);
+    else if (c->n_dp_ranks)
+        (void)snprintf(text, size, c->n_dp_ranks > 1 ? " (dp %u and others)" : " (dp %u)", c->dp_ranks[0]);
+}
+
+static int write_summary(struct hm_diagnoser *d) {
+    const struct hm_analysis *a = d->a;
+    struct hm_diagnosis *out = &d->box->d;
+    struct hm_str s = {0};
+    out->straggling = a->slowdown >= straggles;
+    if (out->straggling)
+        hm_str_add(&s,
+                   "The job straggles: it takes %.2f times as long as without stragglers, %.1f %% of its time is lost.",
+                   a->slowdown, 100 * a->waste);
+    else
+        hm_str_add(&s, "The job does not straggle: it takes %.3f times as long as without stragglers.", a->slowdown);
+    size_t named = 0;
+    for (size_t i = 0; i < out->n_causes && named < 3; i++) {
+        const struct hm_cause *c = &out->causes[i];
+        if (strcmp(c->cause, "unexplained") == 0) continue;
+        char where[80];
+        place(c, where, sizeof where);
+        hm_str_add(&s, "%s%s%s, ", named ? "; then " : out->straggling ? " Causes: " : " Still: ", c->cause, where);
+        if (c->recovers < 0.02)
+            hm_str_add(&s, "hidden behind it");
+        else
+            hm_str_add(&s, "%.0f %% of the loss", 100 * c->recovers);
+        named++;
+    }
+    if (named)
+        hm_str_add(&s, ".");
+    else if (out->straggling)
+        hm_str_add(&s, " No cause that hindmost knows shows in the trace.");
+    if (out->n_fixes)
+        hm_str_add(&s, " Best single fix: %s, %.1f %% faster.", out->fixes[0].fix, 100 * (out->fixes[0].speedup - 1));
+    if (fabs(a->discrepancy) > trusted)
+        hm_str_add(&s, " The replay differs from the recording by %.1f %%: take all this with care.",
+                   100 * a->discrepancy);
+    out->summary = hm_box_text(d->box, "%s", s.text ? s.text : "");
+    bool failed = s.failed || d->box->failed;
+    hm_str_free(&s);
+    return failed ? -1 : 0;
+}
+
+static void free_findings(struct hm_diagnoser *d) {
+    hm_free(d->slow);
+    hm_free(d->replica);
+    hm_free(d->pause);
+    hm_free(d->paused);
+    hm_free(d->load);
+    hm_free(d->slope_s);
+    hm_free(d->load_s);
+    hm_free(d->even);
+    hm_free(d->slow_link);
+    hm_free(d->wait_s);
+    hm_free(d->first_forward);
+    hm_profile_free(&d->p);
+    hm_scenarios_end(&d->s);
+}
+
+struct hm_diagnosis *hm_diagnose(struct hm_trace *trace, const struct hm_analysis *analysis, int threads,
+                                 struct hm_error *err) {
+    struct hm_diagnoser d = {.t = trace, .a = analysis, .lost_s = analysis->replayed_s - analysis->ideal_s};
+    int status = -1;
+    d.box = hm_alloc(1, sizeof *d.box);
+    if (d.box && hm_profile_fit(&d.p, trace, threads) == 0 && hm_scenarios_begin(&d.s, trace, threads) == 0)
+        status = name_causes(&d);
+    if (status == 0) status = hm_price_fixes(&d);
+    if (status == 0) status = write_summary(&d);
+    free_findings(&d);
+    if (status == 0) return &d.box->d;
+    if (d.box) hm_diagnosis_free(&d.box->d);
+    hm_fail_memory(err);
+    return NULL;
+}

@@ -1,114 +1,132 @@
-/* diagnose.h - why a job straggles: its compute times taken apart into effects, causes recognised in them, fixes priced by replay.
+/* diagnose.h - why a job straggles: one file a cause, a table of them, and what they share.
  *
- * A compute op's duration is taken as a product (docs/diagnosis.md):
- *
- *     mean of its (type, stage, chunk)  x  replica effect  x  worker effect  x  rest
- *
- * where the rest holds what differs from microbatch to microbatch: sequence lengths, garbage collections, noise. A cause is named if its
- * part shows the cause's signature and if a replay with only that part made neutral wins time back. */
+ * A cause is found in two steps. Its file looks for its signature in the recorded durations, notes the figures, and
+ * remembers what the job would look like without it (find, idealise). Then the job is replayed with that alone
+ * idealised: what this wins back is `recovers`, and a cause that wins back nothing is not named. */
 #ifndef HM_DIAGNOSE_H
 #define HM_DIAGNOSE_H
 
-#include "whatif/whatif.h"
+#include "profile.h"
+#include "whatif/scenario.h"
 
-#include <pthread.h>
+/* In the order in which they are looked for: what one finds, the later ones leave out of their statistics. */
+enum hm_cause_kind {
+    HM_SLOW_WORKER,
+    HM_REPLICA_IMBALANCE,
+    HM_GARBAGE_COLLECTION,
+    HM_SEQUENCE_LENGTH,
+    HM_STAGE_IMBALANCE,
+    HM_SLOW_LINK,
+    HM_DATA_LOADING,
+    HM_CAUSES
+};
+enum { HM_ALL_CAUSES = (1 << HM_CAUSES) - 1 };
 
-/* Parts that a replay can make neutral. */
-enum hm_part {
-    HM_PART_WORKERS = 1,   /* the worker effects of flagged workers */
-    HM_PART_STAGES = 2,    /* stage means made equal */
-    HM_PART_SEQUENCES = 4, /* the rest of every compute op but isolated spikes */
-    HM_PART_SPIKES = 8,    /* isolated long forwards */
-    HM_PART_LINKS = 16,    /* transfers of flagged links and groups */
-    HM_PART_REPLICAS = 32, /* the replica effects of flagged replicas */
-    HM_PART_LOADING = 64   /* only with launch delays: late first forwards */
+struct hm_pause { /* a forward that stood still */
+    uint32_t lane, slot, step;
+    double excess_s;
 };
 
-/* An isolated long forward. */
-struct hm_spike {
-    uint32_t stage, lane, step, slot;
-    double duration_s, expected_s;
+struct hm_diagnoser {
+    const struct hm_trace *t;
+    const struct hm_analysis *a;
+    struct hm_profile p;
+    struct hm_scenarios s;
+    struct hm_diagnosis_box *box;
+    double lost_s; /* T - T_ideal */
+
+    /* What the causes found. NULL or empty: nothing. */
+    double *slow;           /* as profile.worker: what a slow worker adds to the logarithm of its durations */
+    double *replica;        /* [lane] the same for a whole replica */
+    struct hm_pause *pause; /* by lane */
+    size_t n_pauses, pause_capacity;
+    uint8_t *paused; /* [lane][role / 2][microbatch][step] */
+    double *load;    /* [lane][microbatch][step] what there is to do, in units of the usual */
+    double mean_load;
+    double *slope_s;    /* [role] seconds for each unit of load */
+    double *load_s;     /* [stage] forward + backward of a microbatch, all chunks, without what was found before */
+    double *even;       /* [role] factor that makes the stages equal */
+    uint8_t *slow_link; /* [lane][slot] transfers to be made usual */
+    double usual_transfer_s[HM_OP_TYPES];
+    double *wait_s;          /* [lane][stage][step] launch delay before the first forward, beyond the usual */
+    uint32_t *first_forward; /* [stage] slot, HM_NONE: none */
+    unsigned found;          /* bit of each cause that was found */
 };
 
-/* Transfers of one direction between two stages of one replica, or of one DP-wide collective of a stage (lane UINT32_MAX). */
-struct hm_link {
-    uint32_t type, stage, lane;
-    double mean_s, ideal_s;
-    uint32_t steps; /* in how many steps it was slow */
+/* A cause being described. The arrays of `cause` are the box's. */
+struct hm_finding {
+    struct hm_cause cause;
+    struct hm_diagnoser *d;
+    struct hm_evidence *evidence;
+    size_t capacity;
+    double strength; /* 0 to 1: how clear the signature is */
 };
 
-struct hm_effects {
-    struct hm_trace *t;
-    int threads;
-    size_t stages, lanes, steps, chunks, slots;
-    uint32_t *partner;  /* [slot] the backward of a forward and the other way round; UINT32_MAX: none */
-    uint32_t *class_of; /* [slot] (type, stage, chunk) of a compute op; UINT32_MAX: not compute */
-    size_t classes;
-    double *typical;      /* [class] median duration */
-    double *mean;         /* [class] mean without spikes, replica and worker effects */
-    float *ratio;         /* [stage][lane][step] median of duration / typical over the worker's computes in the step */
-    float *low;           /* same shape: lower quartile */
-    double *replica;      /* [lane] what all stages of a replica share, over all steps; about 1 */
-    double *worker;       /* [stage][lane] mean over steps of what is the worker's own; about 1 */
-    double *floor;        /* [stage][lane] the same of the lower quartiles */
-    double *floor_noise;  /* [stage] */
-    double *center;       /* [stage] what a usual worker of the stage shows before it is taken relative to its peers */
-    double *worker_noise; /* [stage] robust deviation of the worker effects among the stage's workers */
-    double *
-        stage_scale; /* [2][stage] factor that makes the stage's mean time a microbatch the average one; forward, backward */
-    double *stage_work;  /* [stage] forward + backward time a microbatch, over the mean of the other stages */
-    bool *slow_worker;   /* [stage][lane] */
-    bool *slow_replica;  /* [lane] */
-    double *common;      /* [stage] relative deviation that forward and backward of a microbatch share */
-    double *correlation; /* [stage] of forward and backward of a microbatch */
-    double *variation;   /* [stage] coefficient of variation of the forwards' rest */
-    struct hm_spike *spikes;
-    size_t n_spikes, spike_capacity;
-    struct hm_link *links;
-    size_t n_links, link_capacity;
-    double *loading; /* [lane][step] launch delay of the replica's first forward on stage 0, seconds */
-};
-
-int hm_effects_estimate(struct hm_effects *e, struct hm_trace *t, int threads, struct hm_error *err);
-void hm_effects_free(struct hm_effects *e);
-
-/* The factor by which worker (stage, lane) was slower than it should in that step: >= 1. */
-double hm_worker_factor(const struct hm_effects *e, size_t stage, size_t lane, size_t step);
-
-/* Mean step time (latest end of any op) of a replay with these parts neutral. NaN without memory. */
-double hm_replay_without(const struct hm_effects *e, unsigned parts);
-/* The same of any durations: edit(context, block, lane, durations[slot][8]) changes a copy of the lane's durations. */
-typedef void (*hm_edit_fn)(void *context, size_t block, size_t lane, double *durations);
-double hm_replay_edited(const struct hm_effects *e, hm_edit_fn edit, void *context);
-
-/* ---- building the result ---- */
-
-struct hm_findings; /* owns everything that the diagnosis points to */
-void *hm_keep(struct hm_findings *f, size_t count, size_t size);
-char *hm_keep_text(struct hm_findings *f, const char *format, ...) HM_PRINTF(2, 3);
-
-/* Adds a figure to a cause; `name` is formatted. Returns the entry, for a plot's points, or NULL. */
-struct hm_evidence *hm_evidence(struct hm_findings *f, struct hm_cause *c, double value, const char *unit,
-                                const char *name, ...) HM_PRINTF(5, 6);
-
-/* A cause: recognises itself in the effects and fills `cause` (all but recovers). False: not there. */
 struct hm_cause_rule {
     const char *name;
-    unsigned part;
-    bool (*recognise)(const struct hm_effects *e, struct hm_findings *f, struct hm_cause *cause);
+    /* 1: there are signs of it; 0: no; -1: no memory. */
+    int (*find)(struct hm_diagnoser *d, struct hm_finding *f);
+    /* Takes it out of one replica's durations in a block; NULL: replays do not hold it anyway. */
+    void (*idealise)(const struct hm_diagnoser *d, size_t block, size_t lane, double *duration);
 };
-extern const struct hm_cause_rule hm_cause_rules[]; /* ends with a NULL name */
+extern const struct hm_cause_rule hm_cause_rules[HM_CAUSES];
 
-bool hm_recognise_workers(const struct hm_effects *e, struct hm_findings *f, struct hm_cause *c);
-bool hm_recognise_stages(const struct hm_effects *e, struct hm_findings *f, struct hm_cause *c);
-bool hm_recognise_sequences(const struct hm_effects *e, struct hm_findings *f, struct hm_cause *c);
-bool hm_recognise_collections(const struct hm_effects *e, struct hm_findings *f, struct hm_cause *c);
-bool hm_recognise_links(const struct hm_effects *e, struct hm_findings *f, struct hm_cause *c);
-bool hm_recognise_loading(const struct hm_effects *e, struct hm_findings *f, struct hm_cause *c);
-bool hm_recognise_replicas(const struct hm_effects *e, struct hm_findings *f, struct hm_cause *c);
+int hm_find_slow_workers(struct hm_diagnoser *d, struct hm_finding *f);
+int hm_find_replica_imbalance(struct hm_diagnoser *d, struct hm_finding *f);
+int hm_find_garbage_collection(struct hm_diagnoser *d, struct hm_finding *f);
+int hm_find_sequence_length(struct hm_diagnoser *d, struct hm_finding *f);
+int hm_find_stage_imbalance(struct hm_diagnoser *d, struct hm_finding *f);
+int hm_find_slow_links(struct hm_diagnoser *d, struct hm_finding *f);
+int hm_find_data_loading(struct hm_diagnoser *d, struct hm_finding *f);
+void hm_idealise_workers(const struct hm_diagnoser *d, size_t block, size_t lane, double *duration);
+void hm_idealise_replicas(const struct hm_diagnoser *d, size_t block, size_t lane, double *duration);
+void hm_idealise_pauses(const struct hm_diagnoser *d, size_t block, size_t lane, double *duration);
+void hm_idealise_sequences(const struct hm_diagnoser *d, size_t block, size_t lane, double *duration);
+void hm_idealise_stages(const struct hm_diagnoser *d, size_t block, size_t lane, double *duration);
+void hm_idealise_links(const struct hm_diagnoser *d, size_t block, size_t lane, double *duration);
+/* Data loading is not in a replay: this adds the recorded waits. */
+void hm_add_waits(const struct hm_diagnoser *d, size_t block, size_t lane, double *duration);
 
-/* Prices fixes for the named parts into f. 0, or -1 without memory. */
-int hm_price_fixes(const struct hm_effects *e, const struct hm_analysis *a, unsigned parts, struct hm_findings *f);
-int hm_add_fix(struct hm_findings *f, const char *fix, double step_s, double speedup, const char *how);
+/* The link inside a replica that a slot's op uses: e joins stage e and the next, n_stages the first and the last
+ * (embedding all-reduce); HM_NONE: none. */
+uint32_t hm_edge_of(const struct hm_model *m, uint32_t slot);
+
+/* A worker's slowness in a step as found, 0 if it is not slow. */
+static inline double hm_slowness(const struct hm_diagnoser *d, size_t stage, int backward, size_t lane, size_t step) {
+    return d->slow ? d->slow[((stage * 2 + (size_t)backward) * d->p.lanes + lane) * d->p.steps + step] : 0;
+}
+static inline uint8_t *hm_paused(const struct hm_diagnoser *d, size_t lane, uint32_t role, size_t mb) {
+    size_t pairs = d->p.roles / 2;
+    return d->paused + ((lane * pairs + role / 2) * d->p.microbatches + mb) * d->p.steps;
+}
+/* A compute's duration without the slow workers and replicas found so far; NaN for a forward that paused. */
+double hm_cleaned_s(const struct hm_diagnoser *d, size_t lane, uint32_t role, size_t mb, size_t step);
+
+/* The mean step time with the causes whose bits are set idealised. */
+double hm_without_s(struct hm_diagnoser *d, unsigned causes);
+
+/* ---- notes (notes.c): everything that a diagnosis owns ---- */
+
+struct hm_diagnosis_box {
+    struct hm_diagnosis d;
+    void **owned;
+    size_t n_owned, capacity;
+    bool failed; /* an allocation failed */
+};
+/* Zeroed memory that lives as long as the diagnosis; NULL without memory, and box->failed. */
+void *hm_box_alloc(struct hm_diagnosis_box *box, size_t count, size_t size);
+/* printf into such memory; "" without memory. */
+const char *hm_box_text(struct hm_diagnosis_box *box, const char *format, ...) HM_PRINTF(2, 3);
+/* One figure of evidence, its name printf-formatted. */
+void hm_note(struct hm_finding *f, double value, const char *unit, const char *format, ...) HM_PRINTF(4, 5);
+/* A figure with n points (at most 400 are kept, evenly spread). x and y are copied. */
+void hm_note_plot(struct hm_finding *f, const char *name, double value, const char *unit, const char *x_label,
+                  const char *y_label, const double *x, const double *y, size_t n);
+/* Places; they grow one by one. */
+void hm_at_worker(struct hm_finding *f, size_t stage, size_t lane);
+void hm_at_stage(struct hm_finding *f, size_t stage);
+void hm_at_dp_rank(struct hm_finding *f, size_t lane);
+void hm_at_step(struct hm_finding *f, size_t step);
+void hm_at_op_type(struct hm_finding *f, int type);
 
 #endif

@@ -1,36 +1,250 @@
-/* slow_link.c - transfers far over the usual of their type: a link between two stages of a replica, or a whole group. */
+/* slow_link.c - transfers that take longer than those of the same kind elsewhere, or at other times.
+ *
+ * What is judged is the transfer (own end - latest start in the group), never the waiting before it (spec "online", who
+ * was late). Links inside a replica join two stages: the sends and receives between them, or the embedding all-reduce.
+ * A worker whose links on both sides are slow is the likely end at fault (C4, arXiv 2406.04594: hot row, hot column, hot
+ * cell). Groups over all replicas are judged as one: a collective is as slow as its slowest member. */
 #include "diagnose.h"
 
 #include <math.h>
+#include <string.h>
 
-enum { NAMED = 16 };
+static const double always = 1.5; /* times the usual, most of the time */
+static const double at_times = 2; /* times the usual and `sigmas` away, now and then: a flapping link */
+static const double sigmas = 6;
+static const size_t least_transfers = 3;  /* slow ones; fewer tell nothing */
+static const double least_excess = 0.002; /* of T, added up over a step: less cannot matter */
 
-bool hm_recognise_links(const struct hm_effects *e, struct hm_findings *f, struct hm_cause *c) {
-    if (e->n_links == 0) return false;
-    /* ends of slow links as workers; a type is named once */
-    struct hm_worker *workers = hm_keep(f, e->n_links, sizeof *workers);
-    const char **types = hm_keep(f, HM_OP_TYPES, sizeof *types);
-    if (!workers || !types) return false;
-    bool seen[HM_OP_TYPES] = {false};
-    size_t n = 0, worst = 0;
-    for (size_t i = 0; i < e->n_links; i++) {
-        const struct hm_link *l = &e->links[i];
-        if (l->mean_s - l->ideal_s > e->links[worst].mean_s - e->links[worst].ideal_s) worst = i;
-        if (!seen[l->type]) types[c->n_op_types++] = hm_op_types[l->type].name;
-        seen[l->type] = true;
-        size_t k = 0;
-        uint32_t dp = e->t->recording->lanes[l->lane];
-        while (k < n && (workers[k].stage != l->stage || workers[k].dp_rank != dp)) k++;
-        if (k == n && n < NAMED) workers[n++] = (struct hm_worker){l->stage, dp};
+struct links {
+    struct hm_diagnoser *d;
+    size_t edges;               /* stages + 1: edge e joins stage e and the next; the last one first and last stage */
+    double spread[HM_OP_TYPES]; /* robust standard deviation of a type's transfers */
+    double usual[HM_OP_TYPES];
+    double *value;
+    double *link;   /* [2][edge][lane]: medians, spreads */
+    uint32_t *edge; /* [slot] HM_NONE: no link inside a replica */
+    double worst;   /* times the usual, of what is named */
+    double times;   /* slow transfers among those of the named links */
+};
+
+/* Which two stages a slot's node joins. */
+uint32_t hm_edge_of(const struct hm_model *m, uint32_t i) {
+    const struct hm_node *node = &m->node[m->slot[i].node];
+    if (node->across >= 0 || node->n_slots < 2) return HM_NONE;
+    if (m->slot[i].type == HM_EMBEDDING_ALL_REDUCE) return (uint32_t)m->stages;
+    for (uint32_t k = node->first_slot; k < node->first_slot + node->n_slots; k++)
+        if (m->slot[k].type == HM_FORWARD_SEND || m->slot[k].type == HM_BACKWARD_RECV) return m->slot[k].stage;
+    return HM_NONE;
+}
+
+static bool is_group(const struct hm_model *m, uint32_t i) {
+    return m->node[m->slot[i].node].across >= 0;
+}
+
+/* A type's transfers on one link, or of the group of one stage, into value; how many. */
+static size_t transfers(const struct links *k, int type, uint32_t edge, size_t lane) {
+    const struct hm_profile *p = &k->d->p;
+    const struct hm_model *m = p->t->model;
+    size_t n = 0;
+    for (uint32_t i = 0; i < m->n_slots; i++) {
+        if ((int)m->slot[i].type != type) continue;
+        bool mine = is_group(m, i) ? m->slot[i].stage == edge : k->edge[i] == edge;
+        for (size_t t = 0; mine && t < p->steps; t++) k->value[n++] = hm_recorded_s(p, lane, i, t);
     }
-    c->op_types = types;
-    c->workers = workers;
-    c->n_workers = n;
-    const struct hm_link *l = &e->links[worst];
-    c->confidence = fmin(0.95, 0.6 + 0.05 * (double)l->steps);
-    hm_evidence(f, c, l->mean_s / l->ideal_s, "times", "%s of stage %u dp %u over the usual transfer",
-                hm_op_types[l->type].name, l->stage, e->t->recording->lanes[l->lane]);
-    hm_evidence(f, c, (double)l->steps, "steps", "in which it took more than twice the usual");
-    hm_evidence(f, c, (double)e->n_links, "", "transfers (type, stage, DP rank) that were slow in some step");
-    return true;
+    return n;
+}
+
+/* The usual transfer of a type is the low median over links of their medians: of two links the faster one. The ideal,
+ * a median of all, would lie between. */
+static void measure_usual(struct links *k) {
+    const struct hm_profile *p = &k->d->p;
+    for (int type = 0; type < HM_OP_TYPES; type++) {
+        size_t n = 0;
+        if (hm_op_types[type].scope == HM_ALONE || isnan(p->t->ideal_s[type])) continue;
+        for (uint32_t e = 0; e < k->edges; e++)
+            for (size_t l = 0; l < p->lanes; l++) {
+                size_t count = transfers(k, type, e, l);
+                if (count == 0) continue;
+                double middle = hm_median(k->value, count);
+                k->link[n] = middle;
+                k->link[k->edges * p->lanes + n++] = 1.4826 * hm_mad(k->value, count, middle);
+            }
+        k->usual[type] = n ? hm_low_median(k->link, n) : p->t->ideal_s[type];
+        k->spread[type] = n ? hm_low_median(k->link + k->edges * p->lanes, n) : 0;
+    }
+}
+
+struct view {
+    size_t n, slow;
+    double level, excess_s; /* median over the usual; what is above the usual, a step */
+};
+
+/* One transfer into a view. Returns whether it is slow. */
+static bool see(struct links *k, struct view *v, int type, double x, double share) {
+    double usual = k->usual[type];
+    bool slow = x > at_times * usual + sigmas * k->spread[type];
+    k->value[v->n++] = x / fmax(usual, 1e-9);
+    v->slow += slow;
+    if (x > usual) v->excess_s += share * (x - usual) / (double)k->d->p.steps;
+    return slow;
+}
+
+static bool judge(const struct links *k, struct view *v) {
+    v->level = v->n ? hm_median(k->value, v->n) : 1;
+    bool slow = v->level >= always || v->slow >= least_transfers;
+    return v->n && slow && v->excess_s >= least_excess * k->d->a->replayed_s;
+}
+
+/* Steps in which a slow transfer was seen, if the link is not slow all the time. */
+static void mark_steps(const struct links *k, uint8_t *steps, size_t lane, const uint8_t *mine) {
+    const struct hm_profile *p = &k->d->p;
+    const struct hm_model *m = p->t->model;
+    for (uint32_t i = 0; i < m->n_slots; i++)
+        for (size_t t = 0; mine[i] && t < p->steps; t++) {
+            int type = (int)m->slot[i].type;
+            if (hm_recorded_s(p, lane, i, t) > at_times * k->usual[type] + sigmas * k->spread[type]) steps[t] = 1;
+        }
+}
+
+struct tally {
+    bool *slow;     /* [edge][lane] */
+    uint8_t *steps; /* [step] with slow transfers */
+    uint8_t *mine;  /* [slot] of the link in hand */
+    bool always;    /* some link is slow all the time */
+    size_t found;
+};
+
+static void take(struct links *k, struct tally *c, struct hm_finding *f, const struct view *v, size_t lane) {
+    const struct hm_model *m = k->d->t->model;
+    for (uint32_t i = 0; i < m->n_slots; i++)
+        if (c->mine[i]) k->d->slow_link[lane * m->n_slots + i] = 1, hm_at_op_type(f, (int)m->slot[i].type);
+    k->worst = fmax(k->worst, v->level);
+    if (v->n) k->times = fmax(k->times, (double)v->slow / (double)v->n);
+    c->always |= v->level >= always;
+    mark_steps(k, c->steps, lane, c->mine);
+}
+
+/* Links between the stages of one replica. */
+static void judge_links(struct links *k, struct tally *c, struct hm_finding *f) {
+    const struct hm_profile *p = &k->d->p;
+    const struct hm_model *m = p->t->model;
+    for (uint32_t e = 0; e < k->edges; e++)
+        for (size_t l = 0; l < p->lanes; l++) {
+            struct view v = {0};
+            for (uint32_t i = 0; i < m->n_slots; i++) {
+                c->mine[i] = k->edge[i] == e;
+                for (size_t t = 0; c->mine[i] && t < p->steps; t++)
+                    see(k, &v, (int)m->slot[i].type, hm_recorded_s(p, l, i, t), 0.5);
+            }
+            if (!judge(k, &v)) continue;
+            c->slow[e * p->lanes + l] = true;
+            c->found++;
+            take(k, c, f, &v, l);
+        }
+}
+
+/* Groups over all replicas, the ops of one type on one stage together: the slowest member counts. */
+static void judge_groups(struct links *k, struct tally *c, struct hm_finding *f) {
+    const struct hm_profile *p = &k->d->p;
+    const struct hm_model *m = p->t->model;
+    for (size_t s = 0; s < p->stages; s++)
+        for (int type = 0; type < HM_OP_TYPES; type++) {
+            struct view v = {0};
+            for (uint32_t i = 0; i < m->n_slots; i++) {
+                c->mine[i] = (int)m->slot[i].type == type && m->slot[i].stage == s && is_group(m, i);
+                for (size_t t = 0; c->mine[i] && t < p->steps; t++) {
+                    double x = 0;
+                    for (size_t l = 0; l < p->lanes; l++) x = fmax(x, hm_recorded_s(p, l, i, t));
+                    see(k, &v, type, x, 1);
+                }
+            }
+            if (!judge(k, &v)) continue;
+            c->found++;
+            hm_at_stage(f, s);
+            for (size_t l = 0; l < p->lanes; l++) take(k, c, f, &v, l);
+        }
+}
+
+/* Ends of slow links: a worker with two of them stands for both; otherwise both ends are named. */
+static void name_ends(const struct links *k, const struct tally *c, struct hm_finding *f) {
+    enum { NAMED = 64 };
+    const struct hm_profile *p = &k->d->p;
+    size_t paths = 0, both_sides = 0;
+    for (size_t l = 0; l < p->lanes; l++) {
+        for (size_t e = 0; e < k->edges; e++) {
+            if (!c->slow[e * p->lanes + l] || f->cause.n_workers + 2 > NAMED) continue;
+            bool ends = e == p->stages; /* the embedding's */
+            size_t first = ends ? 0 : e, second = ends ? p->stages - 1 : e + 1 < p->stages ? e + 1 : 0;
+            bool again = e + 1 < p->stages && c->slow[(e + 1) * p->lanes + l];
+            bool before = e > 0 && e < p->stages && c->slow[(e - 1) * p->lanes + l];
+            if (again) {
+                hm_at_worker(f, second, l), both_sides++;
+            } else if (!before) {
+                hm_at_worker(f, first, l), hm_at_worker(f, second, l), paths++;
+            }
+        }
+    }
+    if (paths) hm_note(f, (double)paths, "", "slow paths: only one link of their ends is slow");
+    if (both_sides)
+        hm_note(f, (double)both_sides, "", "workers whose links on both sides are slow: their own connection");
+}
+
+static int describe(struct links *k, const struct tally *c, struct hm_finding *f) {
+    const struct hm_profile *p = &k->d->p;
+    size_t steps = 0;
+    for (size_t t = 0; t < p->steps; t++) steps += c->steps[t];
+    hm_note(f, (double)c->found, "", "slow links or groups");
+    hm_note(f, k->worst, "ratio", "median transfer over the usual, slowest of them");
+    hm_note(f, k->times, "ratio", "share of transfers more than twice the usual, highest of them");
+    for (int type = 0; type < HM_OP_TYPES; type++)
+        for (size_t i = 0; i < f->cause.n_op_types; i++)
+            if (f->cause.op_types[i] == hm_op_types[type].name)
+                hm_note(f, k->usual[type], "s", "usual transfer, %s", hm_op_types[type].name);
+    name_ends(k, c, f);
+    if (!c->always || steps <= p->steps / 2) {
+        hm_note(f, (double)steps, "", "steps with slow transfers, of %zu", p->steps);
+        for (size_t t = 0; t < p->steps; t++)
+            if (c->steps[t]) hm_at_step(f, t);
+    }
+    f->strength = fmin(1, 0.5 + 0.25 * fmax(k->worst - 1, 4 * k->times));
+    return 1;
+}
+
+int hm_find_slow_links(struct hm_diagnoser *d, struct hm_finding *f) {
+    const struct hm_profile *p = &d->p;
+    const struct hm_model *m = d->t->model;
+    struct links k = {.d = d, .edges = p->stages + 1, .worst = 1};
+    struct tally c = {.slow = hm_alloc(k.edges * p->lanes, sizeof(bool)), .steps = hm_alloc(p->steps, 1)};
+    c.mine = hm_alloc(m->n_slots, 1);
+    k.value = hm_alloc(m->n_slots * p->steps, sizeof(double));
+    k.link = hm_alloc(2 * k.edges * p->lanes, sizeof(double));
+    k.edge = hm_alloc(m->n_slots, sizeof *k.edge);
+    d->slow_link = hm_alloc(p->lanes, m->n_slots);
+    int status = c.slow && c.steps && c.mine && k.value && k.link && k.edge && d->slow_link ? 0 : -1;
+    if (status == 0) {
+        for (uint32_t i = 0; i < m->n_slots; i++) k.edge[i] = hm_edge_of(m, i);
+        measure_usual(&k);
+        memcpy(d->usual_transfer_s, k.usual, sizeof k.usual);
+        judge_links(&k, &c, f);
+        judge_groups(&k, &c, f);
+        if (c.found) status = describe(&k, &c, f);
+    }
+    hm_free(c.slow);
+    hm_free(c.steps);
+    hm_free(c.mine);
+    hm_free(k.value);
+    hm_free(k.link);
+    hm_free(k.edge);
+    return status;
+}
+
+void hm_idealise_links(const struct hm_diagnoser *d, size_t block, size_t lane, double *duration) {
+    const struct hm_model *m = d->t->model;
+    (void)block;
+    if (!d->slow_link) return;
+    for (uint32_t i = 0; i < m->n_slots; i++)
+        for (size_t k = 0; d->slow_link[lane * m->n_slots + i] && k < HM_WIDTH; k++) {
+            double *now = &duration[i * HM_WIDTH + k];
+            *now = fmin(*now, d->usual_transfer_s[m->slot[i].type]);
+        }
 }

@@ -6,6 +6,7 @@
 #include "synth.h"
 
 #include "model/schedule.h"
+#include "whatif.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -542,4 +543,76 @@ int hm_synth(const char *path, const struct hm_synth_options *options, struct hm
     }
     free_job(&job);
     return status;
+}
+
+/* ---- without files ---- */
+
+/* One made step into the grid. */
+static void place_step(struct hm_grid *g, const struct hm_synth_job *job, const struct step *step, size_t t) {
+    double latest = 0;
+    for (size_t lane = 0; lane < g->lanes; lane++) {
+        double *start = hm_grid_lane(g, g->start, t / HM_WIDTH, lane) + t % HM_WIDTH,
+               *duration = hm_grid_lane(g, g->duration, t / HM_WIDTH, lane) + t % HM_WIDTH;
+        for (size_t i = 0; i < g->slots; i++) {
+            start[i * HM_WIDTH] = step->start[lane * job->n_ops + i];
+            duration[i * HM_WIDTH] = step->duration[lane * job->n_ops + i];
+            latest = fmax(latest, step->end[lane * job->n_ops + i]);
+        }
+    }
+    g->actual_s[t] = latest;
+}
+
+static int lay_out_grid(struct hm_trace *trace, const struct hm_synth_job *job, struct hm_error *err) {
+    const struct hm_synth_options *o = &job->o;
+    struct hm_grid *g = &trace->grid;
+    struct hm_recording *r = trace->recording = hm_alloc(1, sizeof *r);
+    if (!r) return hm_fail_memory(err);
+    *g = (struct hm_grid){
+        .steps = o->steps, .blocks = (o->steps + HM_WIDTH - 1) / HM_WIDTH, .lanes = o->dp, .slots = job->n_ops};
+    g->bytes = g->blocks * HM_WIDTH * g->lanes * g->slots * sizeof(double);
+    g->duration = hm_map(g->bytes, NULL);
+    g->start = hm_map(g->bytes, NULL);
+    g->actual_s = hm_alloc(g->steps, sizeof(double));
+    r->path = hm_strdup("synthetic job");
+    r->layout = (struct hm_layout){"synthetic job", o->dp, o->pp, o->tp, 1, o->vpp, (int64_t)o->dp * o->pp * o->tp};
+    r->n_steps = o->steps, r->n_lanes = o->dp;
+    r->lanes = hm_alloc(o->dp, sizeof *r->lanes);
+    if (!g->duration || !g->start || !g->actual_s || !r->path || !r->lanes) return hm_fail_memory(err);
+    for (uint32_t lane = 0; lane < o->dp; lane++) r->lanes[lane] = lane;
+    trace->ops = g->steps * g->lanes * g->slots;
+    return 0;
+}
+
+/* The trace takes the model and the step numbers over. */
+static int finish_trace(struct hm_trace *trace, struct hm_synth_job *job, struct hm_error *err) {
+    trace->recording->steps = job->step_number;
+    trace->model = job->model;
+    job->step_number = NULL;
+    job->model = NULL;
+    trace->program = hm_program_compile(trace->model, err);
+    return trace->program ? hm_trace_idealise(trace, job->o.threads, err) : -1;
+}
+
+struct hm_trace *hm_synth_trace(const struct hm_synth_options *options, struct hm_error *err) {
+    struct hm_synth_job job = {.o = *options};
+    struct rows rows = {0};
+    struct hm_trace *trace = hm_alloc(1, sizeof *trace);
+    int status = trace ? check_options(options, err) : hm_fail_memory(err);
+    if (status == 0) status = number_steps(&job, err);
+    if (status == 0) status = build_job(&job, "synthetic job", err);
+    if (status == 0) status = hm_injections_parse(&job, err);
+    if (status == 0) {
+        status = rows_begin(&rows, &job, err);
+        if (status == 0) status = lay_out_grid(trace, &job, err);
+        for (size_t t = 0; status == 0 && t < options->steps; t++) {
+            next_step(&rows);
+            place_step(&trace->grid, &job, &rows.step[rows.pipelined ? t % 2 : 0], t);
+        }
+        rows_end(&rows);
+    }
+    if (status == 0) status = finish_trace(trace, &job, err);
+    free_job(&job);
+    if (status == 0) return trace;
+    hm_trace_free(trace);
+    return NULL;
 }

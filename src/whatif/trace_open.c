@@ -79,6 +79,15 @@ static int select_steps(struct hm_recording *r, const char *text, struct hm_erro
 
 /* ---- opening ---- */
 
+int hm_trace_idealise(struct hm_trace *t, int threads, struct hm_error *err) {
+    if (hm_ideal_durations(&t->grid, t->model, threads, t->ideal_s, err) != 0) return -1;
+    t->ideal_fill = hm_alloc_aligned(t->model->n_slots * HM_WIDTH, sizeof(double));
+    if (!t->ideal_fill) return hm_fail_memory(err);
+    for (size_t i = 0; i < t->model->n_slots; i++)
+        for (size_t k = 0; k < HM_WIDTH; k++) t->ideal_fill[i * HM_WIDTH + k] = t->ideal_s[t->model->slot[i].type];
+    return 0;
+}
+
 /* From a laid-out recording to a filled grid. 1: not complete, settle first. */
 static int build(struct hm_trace *t, const char *path, const struct hm_trace_options *o, struct hm_error *err) {
     struct hm_recording *r = t->recording;
@@ -135,12 +144,7 @@ static int prepare(struct hm_trace *t, const char *path, const struct hm_trace_o
         hm_drop(r, "transfer durations", t->grid.negative_zeroed,
                 "negative by 10 ms or more, taken as 0: the clocks of the ranks disagree") != 0)
         return hm_fail_memory(err);
-    if (hm_ideal_durations(&t->grid, t->model, o->threads, t->ideal_s, err) != 0) return -1;
-    t->ideal_fill = hm_alloc_aligned(t->model->n_slots * HM_WIDTH, sizeof(double));
-    if (!t->ideal_fill) return hm_fail_memory(err);
-    for (size_t i = 0; i < t->model->n_slots; i++)
-        for (size_t k = 0; k < HM_WIDTH; k++) t->ideal_fill[i * HM_WIDTH + k] = t->ideal_s[t->model->slot[i].type];
-    return 0;
+    return hm_trace_idealise(t, o->threads, err);
 }
 
 struct hm_trace *hm_trace_open(const char *path, const struct hm_trace_options *options, struct hm_error *err) {

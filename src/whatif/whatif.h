@@ -20,4 +20,11 @@ struct hm_trace {
 int hm_ideal_durations(const struct hm_grid *g, const struct hm_model *m, int threads, double ideal_s[HM_OP_TYPES],
                        struct hm_error *err);
 
+/* Fills ideal_s and ideal_fill from the grid. */
+int hm_trace_idealise(struct hm_trace *t, int threads, struct hm_error *err);
+
+/* The trace that hm_synth would write, without the file. Free with hm_trace_free. NULL on failure. */
+struct hm_synth_options;
+struct hm_trace *hm_synth_trace(const struct hm_synth_options *options, struct hm_error *err);
+
 #endif

@@ -1,0 +1,86 @@
+/* node.h - what the files of this room share: test results as a matrix, rules, small helpers. */
+#ifndef HM_NODE_H
+#define HM_NODE_H
+
+#include "base/base.h"
+#include "hindmost/node.h"
+
+#include <jansson.h>
+#include <yaml.h>
+
+/* ---- results.c: test results, nodes by metrics ---- */
+struct hm_results {
+    json_t *lines; /* array of objects, owner of all text */
+    size_t nodes, metrics;
+    const char **node;   /* [nodes] */
+    const char **metric; /* [metrics], sorted */
+    double *value;       /* [nodes * metrics]; NaN where a node lacks the metric */
+    bool *seen;          /* [nodes * metrics] the node's line has the key */
+};
+int hm_results_read(struct hm_results *r, const char *path, struct hm_error *err);
+void hm_results_free(struct hm_results *r);
+/* Index of a metric, or -1. */
+long hm_results_metric(const struct hm_results *r, const char *name);
+/* The repeats of a value that was given as an array; fresh memory, NULL if it was a number. */
+double *hm_results_samples(const struct hm_results *r, size_t node, size_t metric, size_t *n);
+
+/* ---- expression.c: the lambdas of SuperBench's rules ---- */
+/* What `label["name"]` means. Unknown names: return false. */
+typedef bool (*hm_label_fn)(void *context, const char *name, double *value);
+/* Evaluates "lambda NAME: EXPRESSION" with NAME = x. Numbers, arithmetic, comparisons, and/or/not, a if c else b, abs,
+ * True, False, label["rule"]. Nothing is executed but this. */
+int hm_expression(const char *text, double x, hm_label_fn label, void *context, double *result, struct hm_error *err);
+
+/* ---- rules.c ---- */
+enum hm_rule_kind { HM_RULE_VALUE, HM_RULE_VARIANCE, HM_RULE_MULTI, HM_RULE_FAILURE };
+struct hm_rule {
+    char *name, *criteria, *category;
+    enum hm_rule_kind kind;
+    bool store; /* counts its violations for multi_rules, decides nothing itself */
+    char **patterns;
+    size_t pattern_count;
+};
+struct hm_rules {
+    struct hm_rule *rule;
+    size_t count;
+};
+int hm_rules_read(struct hm_rules *rules, const char *path, struct hm_error *err);
+void hm_rules_free(struct hm_rules *rules);
+
+/* ---- yaml.c ---- */
+/* Loads the first document of a file of at most a megabyte. 0, or -1 with a message. */
+int hm_yaml_load(yaml_document_t *document, const char *path, struct hm_error *err);
+/* The value of a key in a mapping; NULL if absent. */
+yaml_node_t *hm_yaml_get(yaml_document_t *document, yaml_node_t *mapping, const char *key);
+/* A scalar's text; NULL for anything else. */
+const char *hm_yaml_text(const yaml_node_t *node);
+
+/* ---- policy.c ---- */
+enum hm_action { HM_ACT_RECORD, HM_ACT_SUSPECT, HM_ACT_DRAIN };
+struct hm_policy_rule {
+    char *kind; /* a shell pattern: "xid-*" */
+    enum hm_action action;
+    long count;      /* so many pieces of evidence ... */
+    double within_s; /* ... within this time; 0: ever */
+};
+struct hm_policy {
+    struct hm_policy_rule *rule; /* the first that fits decides */
+    size_t count;
+    double cap; /* below 1: share of the nodes that are not retired; else a number */
+    long strikes;
+    double strike_window_s;
+};
+/* NULL path: the defaults. */
+int hm_policy_read(struct hm_policy *policy, const char *path, struct hm_error *err);
+void hm_policy_free(struct hm_policy *policy);
+/* The rule for evidence of a kind; NULL: none, it is recorded only. */
+const struct hm_policy_rule *hm_policy_rule(const struct hm_policy *policy, const char *kind);
+/* How many of `nodes` may be away at once. */
+long hm_policy_cap(const struct hm_policy *policy, long nodes);
+
+/* ---- ledger.c ---- */
+/* The rows of a query (?1 = node) as an array of objects; column names are keys. */
+int hm_ledger_query_json(struct hm_ledger *ledger, const char *name, const char *sql, const char *node,
+                         struct hm_json *writer, struct hm_error *err);
+
+#endif
