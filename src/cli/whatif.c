@@ -31,7 +31,8 @@ int whatif_main(int argc, char **argv) {
     size_t n = 0;
     bool from_ideal = false;
     struct options o;
-    int status = changes ? EXIT_DONE : complain_text("out of memory");
+    if (!changes) return complain_text("out of memory");
+    int status = EXIT_DONE;
     options_begin(&o, command_named("whatif"), specs, argc, argv);
     for (int id; status == EXIT_DONE && (id = options_next(&o)) != OPTION_END;) {
         long threads;

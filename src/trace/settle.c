@@ -220,11 +220,12 @@ static int list_expected(struct hm_settle *s, struct hm_error *err) {
     struct cell *found = NULL;
     for (size_t i = 0; i < s->steps * s->lanes && !found; i++)
         if (s->cells[i].count && s->cells[i].sum == s->reference_sum) found = &s->cells[i];
-    if (found->count > HM_MAX_CELL_OPS)
+    uint32_t ops = found ? found->count : 0;
+    if (ops == 0 || ops > HM_MAX_CELL_OPS)
         return hm_fail(err, HM_ERR_INPUT,
-                       "%s: one replica has %" PRIu32
-                       " ops in one step, which no training step has; check step and dp_rank",
-                       s->r->path, found->count);
+                       "%s: one replica has %" PRIu32 " ops in one step, which no training step has; check step and "
+                       "dp_rank",
+                       s->r->path, ops);
     if (load_cell(s, found, err) != 0 || gather(s, found, USABLE, err) != 0) return -1;
     s->expected = hm_alloc(s->n_sorted, sizeof *s->expected);
     if (!s->expected) return hm_fail_memory(err);
