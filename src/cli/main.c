@@ -59,7 +59,8 @@ int main(int argc, char **argv) {
     }
     int status;
     const struct command *c;
-    if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0) {
+    bool subcommand = command_named(argv[1]) != NULL;
+    if (strcmp(argv[subcommand && argc > 2 ? 2 : 1], "--version") == 0 || strcmp(argv[1], "-V") == 0) {
         printf("hindmost %s\n", hm_version());
         status = EXIT_DONE;
     } else if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
