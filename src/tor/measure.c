@@ -213,7 +213,7 @@ static int measure(struct timeline *t, const struct hm_tor_measure_options *o, s
     for (size_t i = 1; i < t->n_spans; i++) t->out_of_order += t->span[i].until < t->span[i - 1].until - 1e-6;
     note(w, t->bad_lines, "lines could not be read and were passed over");
     note(w, t->out_of_order, "entries out of order: sorted by time");
-    qsort(t->span, t->n_spans, sizeof *t->span, by_end);
+    if (t->n_spans) qsort(t->span, t->n_spans, sizeof *t->span, by_end);
     if (t->n_moments) qsort(t->moment, t->n_moments, sizeof *t->moment, by_time);
     size_t *stack = hm_alloc(t->n_spans, sizeof *stack);
     double *values = hm_alloc(2 * t->n_spans, sizeof *values), kept[BUCKETS] = {0};

@@ -352,6 +352,59 @@ static void useless_logs_are_refused(void **state) {
     assert_int_equal(err.code, HM_ERR_IO);
 }
 
+/* Mutated logs of all three kinds: refused, or measured with a ledger that adds up. */
+static void mutated_logs_never_break_the_ledger(void **state) {
+    (void)state;
+    static const char *const seeds[] = {
+        "{\"time\": 0, \"event\": \"start\"}\n{\"time\": 12.5, \"event\": \"step\", \"step\": 1, \"duration_s\": 10}\n"
+        "{\"time\": 14, \"event\": \"save\", \"step\": 1, \"duration_s\": 1}\n{\"time\": 15, \"event\": \"failure\"}\n"
+        "{\"time\": \"1970-01-01T00:00:20\", \"event\": \"wait\", \"duration_s\": 3}\n{\"time\": 30, \"event\": "
+        "\"end\"}\n",
+        " [2026-08-22 10:00:10.0] iteration        1/     100 | elapsed time per iteration (ms): 10000.0 |\n"
+        "saving checkpoint at iteration       1 to /c\n    save-checkpoint ...: (4.00, 5.00)\nloading checkpoint from "
+        "/c\n"
+        " [2026-08-22 10:01:10.0] iteration        2/     100 | elapsed time per iteration (ms): 9000.0 |\n",
+        "JobID|State|Submit|Start|End\n7|NODE_FAIL|2026-08-22T09:00:00|2026-08-22T09:10:00|2026-08-22T11:10:00\n"
+        "7|COMPLETED|2026-08-22T11:10:00|2026-08-22T11:40:00|2026-08-22T12:40:00\n",
+    };
+    unsigned long rng = 12345;
+    for (int round = 0; round < 6000; round++) {
+        char text[1024];
+        (void)snprintf(text, sizeof text, "%s", seeds[round % 3]);
+        size_t n = strlen(text), changes = 1 + (size_t)round % 7;
+        for (size_t k = 0; k < changes; k++) {
+            rng = rng * 6364136223846793005u + 1442695040888963407u;
+            size_t at = (rng >> 33) % n;
+            static const char pool[] = "0123456789-+.eE:{}[]\",|/ \nNaifstp";
+            switch ((rng >> 20) % 4) {
+            case 0:
+                text[at] = pool[(rng >> 40) % (sizeof pool - 1)];
+                break;
+            case 1:
+                memmove(text + at, text + at + 1, n - at);
+                n--;
+                break;
+            case 2:
+                text[n = at + 1] = 0;
+                break;
+            default:
+                text[at] = (char)(1 + (rng >> 45) % 255);
+            }
+            if (n < 2) break;
+        }
+        struct hm_error err = {0};
+        struct hm_tor_measurement *m = measure_text(text, NULL, &err);
+        if (!m) {
+            assert_true(err.code != HM_OK && err.message[0] && !strchr(err.message, '\n'));
+            continue;
+        }
+        near(sum_of(m), m->t_obs_s, 1e-9);
+        for (int c = 0; c < HM_TOR_CLASSES; c++) assert_true(m->ledger_s[c] >= -1e-6);
+        assert_true(isnan(m->tor) || (m->tor >= 0 && m->tor <= 1 + 1e-9));
+        hm_tor_measurement_free(m);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(units_are_explicit),
@@ -369,6 +422,7 @@ int main(void) {
         cmocka_unit_test(megatron_logs_are_read),
         cmocka_unit_test(slurm_accounting_is_read),
         cmocka_unit_test(useless_logs_are_refused),
+        cmocka_unit_test(mutated_logs_never_break_the_ledger),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
