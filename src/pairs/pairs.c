@@ -118,7 +118,11 @@ int main(int argc, char **argv) {
     struct host *h = calloc((size_t)n, sizeof *h);
     int *partner = calloc((size_t)n, sizeof *partner);
     double *times = calloc((size_t)n, sizeof *times);
-    if (!buffer || !names || !h || !partner || !times) MPI_Abort(MPI_COMM_WORLD, 3);
+    if (!buffer || !names || !h || !partner || !times) {
+        fprintf(stderr, "hindmost: hindmost-pairs: out of memory\n");
+        MPI_Abort(MPI_COMM_WORLD, 3);
+        abort(); /* not reached */
+    }
     name[NAME - 1] = 0;
     MPI_Gather(name, NAME, MPI_CHAR, names, NAME, MPI_CHAR, 0, MPI_COMM_WORLD);
     for (int i = 0; i < n; i++) {
