@@ -61,8 +61,9 @@ static void place_rows(void *context, size_t index, int thread) {
         if (key == HM_KEY_DEAD) continue;
         uint32_t step = r->step_index[hm_key_step(key)], lane = r->lane_index[hm_key_dp(key)];
         if (step == UINT32_MAX || lane == UINT32_MAX) continue;
-        size_t at = hm_dense_at(&f->dense, key, step, lane);
-        if (at == SIZE_MAX) continue; /* cannot happen: settled cells hold the reference's ops */
+        uint32_t slot = hm_dense_slot(&f->dense, hm_key_stage(key), hm_key_type(key), hm_key_seq(key));
+        if (slot == UINT32_MAX) continue; /* cannot happen: settled cells hold the reference's ops */
+        size_t at = hm_dense_cell(&f->dense, step, lane) + slot;
         f->dense.start[at] = piece.row[i].start_s;
         f->dense.duration[at] = piece.row[i].duration_s;
     }

@@ -79,7 +79,14 @@ static int one_group(struct hm_recording *r, struct hm_error *err) {
 static int cut_groups(struct hm_recording *r, struct hm_error *err) {
     struct hm_step_rows *steps = NULL;
     size_t n = 0, limit = (size_t)(r->memory_bytes / 4 / sizeof(struct hm_row)), rows = 0;
-    if (hm_table_list_steps(r->table, &steps, &n, &r->layout.dp, err) != 0) return -1;
+    struct hm_table_span span;
+    if (hm_table_measure(r->table, &span, err) != 0) return -1;
+    r->layout.dp = span.max_dp + 1;
+    if (r->layout.dp > HM_MAX_DP)
+        return hm_fail(err, HM_ERR_INPUT,
+                       "%s: dp_rank %" PRId64 ": dp_rank is outside the layout (0 to %d); repair the file", r->path,
+                       span.max_dp, HM_MAX_DP - 1);
+    if (hm_table_list_steps(r->table, &steps, &n, err) != 0) return -1;
     r->groups = hm_alloc(n, sizeof *r->groups);
     for (size_t i = 0; r->groups && i < n; i++) {
         if (r->n_groups == 0 || rows + steps[i].rows > limit) {
@@ -163,6 +170,7 @@ static int take_reference(struct hm_recording *r, struct hm_error *err) {
         if (i && hm_key_op(s->key) == hm_key_op(r->side[i - 1].key)) return 1;
         r->ref[r->n_ref++] = (struct hm_ref_op){
             hm_key_stage(s->key), hm_key_type(s->key), hm_key_seq(s->key), s->mc, s->mb, s->gmc, s->start_s, s->end_s};
+        if (s->mc + 1 > r->layout.vpp) r->layout.vpp = s->mc + 1;
     }
     return 0;
 }
@@ -180,32 +188,55 @@ void hm_recording_forget(struct hm_recording *r) {
     r->layout = (struct hm_layout){0};
 }
 
-static int lay_out(struct hm_recording *r, const struct hm_step_rows *steps, size_t n, struct hm_error *err) {
+/* The cell that stands for all, and room for the layout. 1: this is no complete recording. */
+static int look_at_first_cell(struct hm_recording *r, struct hm_error *err) {
+    struct hm_table_span span;
+    size_t rows = hm_table_rows(r->table);
+    if (hm_table_measure(r->table, &span, err) != 0) return -1;
+    if (span.first_step < 0 || span.last_step < span.first_step || span.max_dp < 0 || span.max_dp >= HM_MAX_DP)
+        return 1;
+    r->layout = (struct hm_layout){.dp = span.max_dp + 1, .world = span.max_rank + 1};
     r->n_lanes = (size_t)r->layout.dp;
-    r->n_steps = n;
-    r->steps = hm_alloc(n, sizeof *r->steps);
+    int status = hm_table_read_cell(r->table, r, span.first_step, 0, err);
+    if (status == 0) status = take_reference(r, err);
+    if (status != 0) return status;
+    size_t row_of_cells = r->n_ref * r->n_lanes; /* rows of one step */
+    if (rows % row_of_cells != 0 || rows / row_of_cells > HM_STEP_TABLE / 2) return 1;
+    r->n_steps = rows / row_of_cells;
+    r->steps = hm_alloc(r->n_steps, sizeof *r->steps);
     r->lanes = hm_alloc(r->n_lanes, sizeof *r->lanes);
-    r->lane_index = hm_alloc(r->n_lanes, sizeof *r->lane_index);
-    r->step_index = hm_alloc(HM_STEP_TABLE, sizeof *r->step_index);
-    if (!r->steps || !r->lanes || !r->lane_index || !r->step_index) return hm_fail_memory(err);
-    memset(r->step_index, 0xff, HM_STEP_TABLE * sizeof *r->step_index);
-    for (uint32_t k = 0; k < r->n_lanes; k++) r->lanes[k] = r->lane_index[k] = k;
-    for (uint32_t k = 0; k < n; k++) {
-        r->steps[k] = steps[k].step;
-        r->step_index[hm_step_intern(r->step_table, steps[k].step)] = k;
-    }
-    return hm_table_read_cell(r->table, r, r->steps[0], 0, err);
+    if (!r->steps || !r->lanes) return hm_fail_memory(err);
+    for (uint32_t k = 0; k < r->n_lanes; k++) r->lanes[k] = k;
+    r->steps[0] = span.first_step;
+    r->steps[r->n_steps - 1] = span.last_step;
+    return 0;
 }
 
-int hm_recording_survey(struct hm_recording *r, struct hm_error *err) {
-    size_t rows = hm_table_rows(r->table), n = 0;
-    if (rows == 0 || rows > r->memory_bytes / BYTES_A_ROW) return 1;
+/* From the first and the last. 1: no such steps. */
+static int space_evenly(struct hm_recording *r) {
+    int64_t first = r->steps[0], span = r->steps[r->n_steps - 1] - first, gaps = (int64_t)r->n_steps - 1;
+    if (gaps == 0) return span != 0;
+    if (span % gaps != 0 || span == 0) return 1;
+    for (int64_t k = 0; k <= gaps; k++) r->steps[k] = first + k * (span / gaps);
+    return 0;
+}
+
+static int list_steps(struct hm_recording *r, struct hm_error *err) {
     struct hm_step_rows *steps = NULL;
-    int status = hm_table_list_steps(r->table, &steps, &n, &r->layout.dp, err);
-    if (status == 0) status = n == 0 || n * (size_t)r->layout.dp > rows ? 1 : lay_out(r, steps, n, err);
-    if (status == 0) status = take_reference(r, err);
-    if (status == 0 && r->n_ref * r->n_steps * r->n_lanes != rows) status = 1;
+    size_t n = 0;
+    int status = hm_table_list_steps(r->table, &steps, &n, err);
+    if (status == 0 && n != r->n_steps) status = 1;
+    for (size_t k = 0; k < n && status == 0; k++) r->steps[k] = steps[k].step;
     hm_free(steps);
+    return status;
+}
+
+int hm_recording_survey(struct hm_recording *r, bool guess, struct hm_error *err) {
+    size_t rows = hm_table_rows(r->table);
+    if (rows == 0 || rows > r->memory_bytes / BYTES_A_ROW) return 1;
+    int status = look_at_first_cell(r, err);
+    r->guessed = status == 0 && guess && space_evenly(r) == 0;
+    if (status == 0 && !r->guessed) status = list_steps(r, err);
     if (status == 1) hm_recording_forget(r);
     return status;
 }
@@ -213,13 +244,21 @@ int hm_recording_survey(struct hm_recording *r, struct hm_error *err) {
 int hm_recording_read_dense(struct hm_recording *r, struct hm_dense *d, struct hm_error *err) {
     size_t cells = r->n_steps * r->n_lanes;
     uint64_t expected = 0;
-    for (size_t i = 0; i < r->n_ref; i++)
-        expected += hm_op_hash(hm_key_op(hm_key(0, 0, r->ref[i].stage, r->ref[i].type, r->ref[i].seq)));
+    d->step = r->steps;
+    d->hash = hm_alloc(d->slots, sizeof *d->hash);
     d->sum = hm_alloc(cells, sizeof *d->sum);
     d->count = hm_alloc(cells, sizeof *d->count);
-    int status = !d->sum || !d->count ? hm_fail_memory(err) : hm_table_read_dense(r->table, r, d, err);
+    for (size_t i = 0; d->hash && i < r->n_ref; i++) {
+        const struct hm_ref_op *op = &r->ref[i];
+        uint64_t hash = hm_op_hash(hm_key_op(hm_key(0, 0, op->stage, op->type, op->seq)));
+        uint32_t slot = hm_dense_slot(d, op->stage, op->type, op->seq);
+        if (slot != UINT32_MAX) d->hash[slot] = hash;
+        expected += hash;
+    }
+    int status = !d->hash || !d->sum || !d->count ? hm_fail_memory(err) : hm_table_read_dense(r->table, r, d, err);
     bool complete = status == 0 && !d->stray;
     for (size_t i = 0; complete && i < cells; i++) complete = d->sum[i] == expected && d->count[i] == r->n_ref;
+    hm_free(d->hash);
     hm_free((void *)d->sum);
     hm_free((void *)d->count);
     if (status == 0 && !complete) {

@@ -32,11 +32,12 @@ struct hm_table {
     size_t total_rows; /* 0: not known before reading */
     duckdb_database db;
     duckdb_connection con;
-    char *expression[COLUMNS]; /* how to get the column as BIGINT, DOUBLE or VARCHAR */
+    char *expression[COLUMNS]; /* how to get the column as BIGINT or DOUBLE */
+    int width[COLUMNS];        /* bytes of a value as the file has it: signed integers, floats; 0: neither */
 
     /* While reading: */
     struct hm_recording *recording;
-    struct hm_dense *dense;                    /* read straight into it; NULL: into the row store */
+    struct hm_dense *dense;                    /* hm_place reads straight into it */
     bool side_only, count_dropped, check_only; /* check_only: look at the rows, keep nothing */
     size_t row_limit;
     _Atomic bool stop, over_limit;
@@ -155,44 +156,17 @@ static void report_progress(struct hm_table *t) {
     if (stop) fail_once(t, HM_ERR_CANCELLED, "stopped");
 }
 
-/* What arrived in one cell of the grid, to be added to it when the next cell begins: rows of a cell mostly stand together. */
-struct arrival {
-    size_t cell;
-    uint64_t sum;
-    uint32_t count;
-};
-
-static void flush_arrival(struct hm_dense *d, struct arrival *a) {
-    if (a->count == 0) return;
-    atomic_fetch_add_explicit(&d->sum[a->cell], a->sum, memory_order_relaxed);
-    atomic_fetch_add_explicit(&d->count[a->cell], a->count, memory_order_relaxed);
-    *a = (struct arrival){0};
-}
-
-/* Puts a row where it belongs in the dense arrays. `step` is its index there, or UINT32_MAX. */
-static void place(struct hm_dense *d, struct arrival *a, uint64_t key, uint32_t step, double start, double duration) {
-    size_t lane = hm_key_dp(key),
-           at = step == UINT32_MAX || lane >= d->lanes ? SIZE_MAX : hm_dense_at(d, key, step, lane);
-    if (at == SIZE_MAX) {
-        atomic_store(&d->stray, true);
-        return;
-    }
-    d->start[at] = start;
-    d->duration[at] = duration;
-    size_t cell = step * d->lanes + lane;
-    if (cell != a->cell) flush_arrival(d, a);
-    a->cell = cell;
-    a->sum += hm_op_hash(hm_key_op(key));
-    a->count++;
+static void count_done(struct hm_table *t, size_t n) {
+    if (atomic_fetch_add_explicit(&t->done, n, memory_order_relaxed) / (1 << 18) !=
+        atomic_load_explicit(&t->done, memory_order_relaxed) / (1 << 18))
+        report_progress(t);
 }
 
 /* Packs the rows of one chunk (at most 2,048). Consecutive rows mostly share step and op type: both are looked up once
  * a run. */
 static void take_chunk(struct hm_table *t, const struct chunk *c, idx_t n) {
     size_t first = 0;
-    struct hm_dense *dense = t->dense;
-    struct arrival arrival = {0};
-    const bool store = !t->side_only && !t->check_only && !dense;
+    const bool store = !t->side_only && !t->check_only;
     if (store) {
         if (atomic_load_explicit(&t->recording->rows.count, memory_order_relaxed) >
             (size_t)t->file_bytes * MAX_ROWS_PER_BYTE + FREE_ROWS) {
@@ -244,7 +218,6 @@ static void take_chunk(struct hm_table *t, const struct chunk *c, idx_t n) {
         }
         uint64_t key = hm_key(slot, (uint32_t)dp, (uint32_t)stage, (uint32_t)type, (uint32_t)seq);
         if (row) *row = (struct hm_row){key, start, duration};
-        if (dense) place(dense, &arrival, key, t->recording->step_index[slot], start, duration);
         if (dp > max_dp) max_dp = dp;
         if (!is_null(c, C_RANK, i) && c->integer[C_RANK][i] > max_rank) max_rank = c->integer[C_RANK][i];
         if (!is_null(c, C_MC, i) && c->integer[C_MC][i] > max_mc) max_mc = c->integer[C_MC][i];
@@ -258,20 +231,11 @@ static void take_chunk(struct hm_table *t, const struct chunk *c, idx_t n) {
             }
         }
     }
-    if (dense) {
-        flush_arrival(dense, &arrival);
-        if (unknown || atomic_load_explicit(&dense->stray, memory_order_relaxed)) {
-            atomic_store(&dense->stray, true);
-            atomic_store(&t->stop, true); /* not complete after all: no use in going on */
-        }
-    }
     if (unknown) atomic_fetch_add(&t->unknown, unknown);
     raise_to(&t->max_rank, max_rank);
     raise_to(&t->max_mc, max_mc);
     raise_to(&t->max_dp, max_dp);
-    if (atomic_fetch_add_explicit(&t->done, n, memory_order_relaxed) / (1 << 18) !=
-        atomic_load_explicit(&t->done, memory_order_relaxed) / (1 << 18))
-        report_progress(t);
+    count_done(t, n);
 }
 
 static void sink(duckdb_function_info info, duckdb_data_chunk input, duckdb_vector output) {
@@ -288,6 +252,61 @@ static void sink(duckdb_function_info info, duckdb_data_chunk input, duckdb_vect
     memset(duckdb_vector_get_data(output), t->check_only, n);
     if (!atomic_load_explicit(&t->stop, memory_order_relaxed)) take_chunk(t, &c, n);
     if (atomic_load_explicit(&t->stop, memory_order_relaxed)) duckdb_scalar_function_set_error(info, "stopped");
+}
+
+/* ---- straight into the dense arrays: hm_place(the columns of enum HM_DENSE_STEP...) as the file has them ---- */
+
+static const int dense_column[HM_DENSE_COLUMNS] = {C_STEP, C_DP, C_STAGE, C_OPTYPE, C_SEQ, C_START, C_DURATION};
+
+static bool any_missing(uint64_t *valid, idx_t n) {
+    for (idx_t i = 0; valid && i < n; i++)
+        if (!duckdb_validity_row_is_valid(valid, i)) return true;
+    return false;
+}
+
+static void place_rows(duckdb_function_info info, duckdb_data_chunk input, duckdb_vector output) {
+    struct hm_table *t = duckdb_scalar_function_get_extra_info(info);
+    idx_t n = duckdb_data_chunk_get_size(input);
+    struct hm_column column[HM_DENSE_COLUMNS];
+    memset(duckdb_vector_get_data(output), 0, n);
+    for (int k = 0; k < HM_DENSE_COLUMNS; k++) {
+        duckdb_vector v = duckdb_data_chunk_get_vector(input, (idx_t)k);
+        int width = t->width[dense_column[k]];
+        column[k] = (struct hm_column){duckdb_vector_get_data(v), width ? width : 8};
+        if (any_missing(duckdb_vector_get_validity(v), n)) atomic_store(&t->dense->stray, true);
+    }
+    if (!atomic_load_explicit(&t->dense->stray, memory_order_relaxed)) hm_dense_take(t->dense, column, n);
+    /* not complete after all: no use in going on */
+    if (atomic_load_explicit(&t->dense->stray, memory_order_relaxed)) atomic_store(&t->stop, true);
+    count_done(t, n);
+    if (atomic_load_explicit(&t->stop, memory_order_relaxed)) duckdb_scalar_function_set_error(info, "stopped");
+}
+
+/* Called once the columns' types are known. */
+static bool register_place(struct hm_table *t) {
+    duckdb_scalar_function f = duckdb_create_scalar_function();
+    duckdb_scalar_function_set_name(f, "hm_place");
+    for (int k = 0; k < HM_DENSE_COLUMNS; k++) {
+        int column = dense_column[k], width = t->width[column];
+        bool real = column == C_START || column == C_DURATION;
+        duckdb_logical_type type = duckdb_create_logical_type(real ? width == 4 ? DUCKDB_TYPE_FLOAT : DUCKDB_TYPE_DOUBLE
+                                                              : width == 1 ? DUCKDB_TYPE_TINYINT
+                                                              : width == 2 ? DUCKDB_TYPE_SMALLINT
+                                                              : width == 4 ? DUCKDB_TYPE_INTEGER
+                                                                           : DUCKDB_TYPE_BIGINT);
+        duckdb_scalar_function_add_parameter(f, type);
+        duckdb_destroy_logical_type(&type);
+    }
+    duckdb_logical_type flag = duckdb_create_logical_type(DUCKDB_TYPE_BOOLEAN);
+    duckdb_scalar_function_set_return_type(f, flag);
+    duckdb_destroy_logical_type(&flag);
+    duckdb_scalar_function_set_special_handling(f); /* NULLs make it stray */
+    duckdb_scalar_function_set_volatile(f);
+    duckdb_scalar_function_set_extra_info(f, t, NULL);
+    duckdb_scalar_function_set_function(f, place_rows);
+    bool good = duckdb_register_scalar_function(t->con, f) == DuckDBSuccess;
+    duckdb_destroy_scalar_function(&f);
+    return good;
 }
 
 /* hm_op_type(text): the number of an op type, or -1. A function of one column, so that DuckDB evaluates it on the column's dictionary
@@ -378,6 +397,19 @@ static bool is_real_type(const char *type) {
     return strcmp(type, "FLOAT") == 0 || strcmp(type, "DOUBLE") == 0 || strncmp(type, "DECIMAL", 7) == 0;
 }
 
+/* Bytes of a value that is read as it stands: a signed integer, or a float for a number. 0: it must be converted. */
+static int native_width(const char *type, bool number) {
+    static const struct {
+        const char *name;
+        int width;
+        bool number;
+    } types[] = {{"TINYINT", 1, false}, {"SMALLINT", 2, false}, {"INTEGER", 4, false},
+                 {"BIGINT", 8, false},  {"FLOAT", 4, true},     {"DOUBLE", 8, true}};
+    for (size_t k = 0; k < sizeof types / sizeof types[0]; k++)
+        if (types[k].number == number && strcmp(type, types[k].name) == 0) return types[k].width;
+    return 0;
+}
+
 /* How to read a column of DuckDB type `type`; NULL expression and an error if it cannot hold what is wanted. A value
  * that does not convert becomes NULL, which the sink names. */
 static int column_expression(struct hm_table *t, int column, const char *type, struct hm_error *err) {
@@ -409,6 +441,7 @@ static int column_expression(struct hm_table *t, int column, const char *type, s
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
     t->expression[column] = hm_sprintf(format, name);
 #pragma GCC diagnostic pop
+    t->width[column] = column == C_OPTYPE ? 0 : native_width(type, number);
     return t->expression[column] ? 0 : hm_fail_memory(err);
 }
 
@@ -570,6 +603,10 @@ struct hm_table *hm_table_open(const char *path, int threads, struct hm_error *e
     } else if (open_database(t, threads, err) != 0 || (format == PARQUET && count_parquet_rows(t, err) != 0) ||
                inspect_columns(t, err) != 0)
         format = NO_FORMAT;
+    else if (!register_place(t)) {
+        hm_fail_memory(err);
+        format = NO_FORMAT;
+    }
     if (format == NO_FORMAT) {
         hm_table_close(t);
         return NULL;
@@ -591,13 +628,10 @@ void hm_table_close(struct hm_table *t) {
 
 /* ---- reading ---- */
 
-static int run_sink(struct hm_table *t, const char *where, struct hm_error *err) {
-    struct hm_str sql = {0};
-    hm_str_add(&sql, "SELECT count(hm_sink(");
-    for (int k = 0; k < COLUMNS; k++) hm_str_add(&sql, "%s%s", k ? ", " : "", t->expression[k]);
-    hm_str_add(&sql, ")) FROM %s%s", t->relation, where);
-    if (sql.failed) {
-        hm_str_free(&sql);
+/* Runs a query of one of our functions and frees its text. */
+static int run_sink(struct hm_table *t, struct hm_str *sql, struct hm_error *err) {
+    if (sql->failed) {
+        hm_str_free(sql);
         return hm_fail_memory(err);
     }
     duckdb_result result;
@@ -605,12 +639,26 @@ static int run_sink(struct hm_table *t, const char *where, struct hm_error *err)
     t->err = err;
     t->failed = false;
     atomic_store(&t->stop, false);
-    int status = run(t, sql.text, &result, &reader);
-    hm_str_free(&sql);
+    int status = run(t, sql->text, &result, &reader);
+    hm_str_free(sql);
     if (status == 0) duckdb_destroy_result(&result);
     if (t->failed) return -1; /* the sink's own reason is the cause */
     if (status != 0 && err) *err = reader;
     return status;
+}
+
+/* Sinks the rows of interest. */
+static int sink_rows(struct hm_table *t, const char *where, struct hm_error *err) {
+    struct hm_str sql = {0};
+    hm_str_add(&sql, "SELECT count(hm_sink(");
+    for (int k = 0; k < COLUMNS; k++) hm_str_add(&sql, "%s%s", k ? ", " : "", t->expression[k]);
+    hm_str_add(&sql, ")) FROM %s%s", t->relation, where);
+    return run_sink(t, &sql, err);
+}
+
+/* How to get a column with as little work as possible; its type is whatever the file has. */
+static const char *bare(const struct hm_table *t, int column) {
+    return t->width[column] ? column_name[column] : t->expression[column];
 }
 
 static void clear_sightings(struct hm_table *t) {
@@ -634,16 +682,19 @@ static void take_sightings(const struct hm_table *t, struct hm_recording *r) {
 
 int hm_table_read_dense(struct hm_table *t, struct hm_recording *r, struct hm_dense *d, struct hm_error *err) {
     t->recording = r;
-    t->side_only = t->count_dropped = false;
-    t->row_limit = 0;
     clear_sightings(t);
     t->dense = d;
     struct hm_error reader = {0};
-    int status = run_sink(t, "", &reader);
+    struct hm_str sql = {0};
+    hm_str_add(&sql, "SELECT count(hm_place(");
+    for (int k = 0; k < HM_DENSE_COLUMNS; k++) {
+        hm_str_add(&sql, "%s%s", k ? ", " : "", bare(t, dense_column[k]));
+    }
+    hm_str_add(&sql, ")) FROM %s", t->relation);
+    int status = run_sink(t, &sql, &reader);
     t->dense = NULL;
     if (status != 0 && atomic_load(&d->stray) && !t->failed) return 0;
     if (status != 0 && err) *err = reader;
-    take_sightings(t, r);
     return status;
 }
 
@@ -693,7 +744,7 @@ int hm_table_read(struct hm_table *t, struct hm_recording *r, int64_t first_step
                                                                          t->expression[C_STEP], first_step, last_step);
     if (!where) return hm_fail_memory(err);
     struct hm_error reader = {0};
-    int status = run_sink(t, where, &reader);
+    int status = sink_rows(t, where, &reader);
     if (status == 0 && count_dropped) status = report_unknown(t, r, where, &reader);
     hm_free(where);
     if (atomic_load(&t->over_limit)) return 1;
@@ -705,39 +756,43 @@ int hm_table_read(struct hm_table *t, struct hm_recording *r, int64_t first_step
     return 0;
 }
 
-int hm_table_list_steps(struct hm_table *t, struct hm_step_rows **steps, size_t *n, int64_t *dp, struct hm_error *err) {
-    char *sql = hm_sprintf(
-        "SELECT s, count(*), max(d) FROM (SELECT %s AS s, %s AS d FROM %s) WHERE s >= 0 GROUP BY s ORDER BY s",
-        t->expression[C_STEP], t->expression[C_DP], t->relation);
+int hm_table_list_steps(struct hm_table *t, struct hm_step_rows **steps, size_t *n, struct hm_error *err) {
+    char *sql =
+        hm_sprintf("SELECT CAST(s AS BIGINT), n FROM (SELECT %s AS s, count(*) AS n FROM %s GROUP BY s) ORDER BY s",
+                   bare(t, C_STEP), t->relation);
     if (!sql) return hm_fail_memory(err);
     duckdb_result result;
     int status = run(t, sql, &result, err);
     hm_free(sql);
     if (status != 0) return -1;
     *n = duckdb_row_count(&result);
-    *steps = hm_alloc(*n, sizeof **steps);
+    if (!(*steps = hm_alloc(*n, sizeof **steps))) status = hm_fail_memory(err);
     size_t i = 0;
-    for (duckdb_data_chunk chunk; *steps && (chunk = duckdb_fetch_chunk(result)) != NULL;
+    for (duckdb_data_chunk chunk; status == 0 && (chunk = duckdb_fetch_chunk(result)) != NULL;
          duckdb_destroy_data_chunk(&chunk)) {
-        const int64_t *step = duckdb_vector_get_data(duckdb_data_chunk_get_vector(chunk, 0)),
-                      *count = duckdb_vector_get_data(duckdb_data_chunk_get_vector(chunk, 1)),
-                      *max_dp = duckdb_vector_get_data(duckdb_data_chunk_get_vector(chunk, 2));
-        for (idx_t k = 0; k < duckdb_data_chunk_get_size(chunk) && i < *n; k++) {
-            (*steps)[i++] = (struct hm_step_rows){step[k], (size_t)count[k]};
-            take_most(dp, max_dp[k] + 1);
+        duckdb_vector numbers = duckdb_data_chunk_get_vector(chunk, 0);
+        uint64_t *valid = duckdb_vector_get_validity(numbers);
+        const int64_t *step = duckdb_vector_get_data(numbers),
+                      *count = duckdb_vector_get_data(duckdb_data_chunk_get_vector(chunk, 1));
+        for (idx_t k = 0; k < duckdb_data_chunk_get_size(chunk) && i < *n && status == 0; k++) {
+            if ((valid && !duckdb_validity_row_is_valid(valid, k)) || step[k] < 0)
+                status = hm_fail(err, HM_ERR_INPUT,
+                                 "%s: %" PRId64 " rows have no usable step; repair the file or leave these rows out",
+                                 t->path, count[k]);
+            else
+                (*steps)[i++] = (struct hm_step_rows){step[k], (size_t)count[k]};
         }
     }
     *n = i;
     duckdb_destroy_result(&result);
-    if (!*steps) return hm_fail_memory(err);
-    if (*dp > HM_MAX_DP)
-        return hm_fail(err, HM_ERR_INPUT,
-                       "%s: dp_rank %" PRId64 ": dp_rank is outside the layout (0 to %d); repair the file", t->path,
-                       *dp - 1, HM_MAX_DP - 1);
-    if (*n > HM_STEP_TABLE / 2)
-        return hm_fail(err, HM_ERR_INPUT, "%s: has more than %d different steps; analyse a part of it", t->path,
-                       HM_STEP_TABLE / 2);
-    return 0;
+    if (status == 0 && *n > HM_STEP_TABLE / 2)
+        status = hm_fail(err, HM_ERR_INPUT, "%s: has more than %d different steps; analyse a part of it", t->path,
+                         HM_STEP_TABLE / 2);
+    if (status != 0) {
+        hm_free(*steps);
+        *steps = NULL;
+    }
+    return status;
 }
 
 int hm_table_read_cell(struct hm_table *t, struct hm_recording *r, int64_t step, uint32_t dp, struct hm_error *err) {
@@ -750,9 +805,38 @@ int hm_table_read_cell(struct hm_table *t, struct hm_recording *r, int64_t step,
     char *where =
         hm_sprintf(" WHERE %s = %" PRId64 " AND %s = %" PRIu32, t->expression[C_STEP], step, t->expression[C_DP], dp);
     if (!where) return hm_fail_memory(err);
-    int status = run_sink(t, where, err);
+    int status = sink_rows(t, where, err);
     hm_free(where);
     return status;
+}
+
+int hm_table_measure(struct hm_table *t, struct hm_table_span *span, struct hm_error *err) {
+    static const struct {
+        const char *aggregate;
+        int column;
+    } wanted[] = {{"min", C_STEP}, {"max", C_STEP}, {"max", C_DP}, {"max", C_RANK}};
+    int64_t *const value[] = {&span->first_step, &span->last_step, &span->max_dp, &span->max_rank};
+    enum { WANTED = sizeof wanted / sizeof wanted[0] };
+    struct hm_str sql = {0};
+    for (int k = 0; k < WANTED;
+         k++) { /* of the bare column, where that will do: a file's statistics answer that at once */
+        int column = wanted[k].column;
+        hm_str_add(&sql, k ? ", %s(" : "SELECT %s(", wanted[k].aggregate);
+        hm_str_add(&sql, "%s)", bare(t, column));
+    }
+    hm_str_add(&sql, " FROM %s", t->relation);
+    if (sql.failed) {
+        hm_str_free(&sql);
+        return hm_fail_memory(err);
+    }
+    duckdb_result result;
+    int status = run(t, sql.text, &result, err);
+    hm_str_free(&sql);
+    if (status != 0) return -1;
+    for (idx_t k = 0; k < WANTED; k++)
+        *value[k] = duckdb_value_is_null(&result, k, 0) ? -1 : duckdb_value_int64(&result, k, 0);
+    duckdb_destroy_result(&result);
+    return 0;
 }
 
 /* ---- copying ---- */

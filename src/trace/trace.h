@@ -78,20 +78,42 @@ struct hm_dense {
     const uint32_t *first; /* [stage * HM_OP_TYPES + type], and one behind the last */
     const uint32_t *slot;  /* [first + seq]; UINT32_MAX: no such op */
     double *start, *duration;
-    /* Only while reading straight into the arrays: what arrived in each cell, as settling sums it up. */
-    _Atomic uint64_t *sum;   /* [step * lanes + lane] */
-    _Atomic uint32_t *count; /* same shape */
+    /* Only while reading straight into the arrays: */
+    const int64_t *step;     /* [steps] step numbers, ascending */
+    uint64_t *hash;          /* [slot] hm_op_hash */
+    _Atomic uint64_t *sum;   /* [step * lanes + lane] of the hashes of what arrived in the cell */
+    _Atomic uint32_t *count; /* same shape: ops that arrived */
     _Atomic bool stray;      /* a row that has no place */
 };
 
-/* Index into the arrays of op `key` in that step and lane; SIZE_MAX if there is no such op. */
-static inline size_t hm_dense_at(const struct hm_dense *d, uint64_t key, size_t step, size_t lane) {
-    size_t row = hm_key_stage(key) * (size_t)HM_OP_TYPES + hm_key_type(key);
-    if (hm_key_stage(key) >= d->stages || hm_key_seq(key) >= d->first[row + 1] - d->first[row]) return SIZE_MAX;
-    uint32_t slot = d->slot[d->first[row] + hm_key_seq(key)];
-    if (slot == UINT32_MAX) return SIZE_MAX;
-    return ((step / HM_WIDTH * d->lanes + lane) * HM_WIDTH + step % HM_WIDTH) * d->slots + slot;
+/* The slot of an op (type < HM_OP_TYPES); UINT32_MAX if there is none. */
+static inline uint32_t hm_dense_slot(const struct hm_dense *d, uint32_t stage, uint32_t type, uint32_t seq) {
+    if (stage >= d->stages) return UINT32_MAX;
+    const uint32_t *first = d->first + (size_t)stage * HM_OP_TYPES + type;
+    return seq < first[1] - first[0] ? d->slot[first[0] + seq] : UINT32_MAX;
 }
+/* Index into the arrays of slot 0 in that step and lane. */
+static inline size_t hm_dense_cell(const struct hm_dense *d, size_t step, size_t lane) {
+    return ((step / HM_WIDTH * d->lanes + lane) * HM_WIDTH + step % HM_WIDTH) * d->slots;
+}
+
+/* A column of a batch of rows: signed integers of 1, 2, 4 or 8 bytes; times are floats or doubles. No value is missing. */
+struct hm_column {
+    const void *data;
+    int width;
+};
+enum {
+    HM_DENSE_STEP,
+    HM_DENSE_DP,
+    HM_DENSE_STAGE,
+    HM_DENSE_TYPE,
+    HM_DENSE_SEQ,
+    HM_DENSE_START,
+    HM_DENSE_DURATION,
+    HM_DENSE_COLUMNS
+};
+/* Puts n rows where they belong and counts them in their cells, or sets d->stray; thread-safe. Type: a number of op_types.h, or -1. */
+void hm_dense_take(struct hm_dense *d, const struct hm_column column[HM_DENSE_COLUMNS], size_t n);
 
 /* What was left out of the analysis, for the report. */
 struct hm_dropped {
@@ -117,6 +139,7 @@ struct hm_recording {
     struct hm_layout layout;
     struct hm_rows rows; /* of the loaded group */
     struct hm_group *groups;
+    bool guessed;                  /* by a survey: the steps are not read but guessed */
     size_t n_groups, loaded, seen; /* loaded: SIZE_MAX if none; seen: groups that were loaded before */
     bool spill;                    /* too large for memory: dense arrays go to a file */
     uint64_t memory_bytes;
@@ -135,8 +158,8 @@ struct hm_recording {
     size_t n_steps;
     uint32_t *lanes; /* DP ranks kept, ascending */
     size_t n_lanes;
-    uint32_t *step_index;  /* [interned step] -> index into steps, UINT32_MAX if left out */
-    uint32_t *lane_index;  /* [dp rank] -> index into lanes, UINT32_MAX if left out */
+    uint32_t *step_index;  /* [interned step] -> index into steps, UINT32_MAX if left out; NULL after a mere survey */
+    uint32_t *lane_index;  /* [dp rank] -> index into lanes, UINT32_MAX if left out; likewise */
     double *step_start_s;  /* [kept step] earliest start in it, among the kept replicas */
     struct hm_ref_op *ref; /* the reference cell: the first kept replica in the first kept step */
     size_t n_ref;
@@ -155,10 +178,11 @@ struct hm_trace_options; /* hindmost.h */
 /* Opens a file of any known format, to be read within about memory_bytes (0: half of what this process may use). */
 struct hm_recording *hm_recording_open(const char *path, uint64_t memory_bytes, int threads, hm_progress_fn progress,
                                        void *context, struct hm_error *err);
-/* Most recordings are complete: every replica has the same ops in every step. hm_recording_survey looks at the steps and at one cell
+/* Most recordings are complete: every replica has the same ops in every step. hm_recording_survey looks at one cell and at the steps
  * only and lays the recording out as if it were; hm_recording_read_dense then reads straight into the arrays made for that layout and
- * checks that it is so. Both return 0 if so, 1 if not (nothing is lost: settle instead), -1 on errors. */
-int hm_recording_survey(struct hm_recording *r, struct hm_error *err);
+ * checks that it is so. Both return 0 if so, 1 if not (nothing is lost: settle instead), -1 on errors. With `guess`, steps that
+ * can be evenly spaced from the lowest to the highest are taken to be so, which saves reading them: r->guessed. */
+int hm_recording_survey(struct hm_recording *r, bool guess, struct hm_error *err);
 int hm_recording_read_dense(struct hm_recording *r, struct hm_dense *d, struct hm_error *err);
 /* Forgets a survey, to settle instead. */
 void hm_recording_forget(struct hm_recording *r);
@@ -217,16 +241,20 @@ uint64_t hm_table_bytes(const struct hm_table *t);
  * are more than row_limit rows (0: no limit). */
 int hm_table_read(struct hm_table *t, struct hm_recording *r, int64_t first_step, int64_t last_step, size_t row_limit,
                   bool count_dropped, struct hm_error *err);
-/* Reads all rows straight into d; 0, or -1. */
+/* Reads all rows straight into d; 0 (and d->stray if it gave up), or -1. */
 int hm_table_read_dense(struct hm_table *t, struct hm_recording *r, struct hm_dense *d, struct hm_error *err);
 /* A step and its rows. */
 struct hm_step_rows {
     int64_t step;
     size_t rows;
 };
-/* Lists the steps in the file, ascending, and the number of DP ranks, without reading the rest; *steps is the caller's
- * (hm_free). */
-int hm_table_list_steps(struct hm_table *t, struct hm_step_rows **steps, size_t *n, int64_t *dp, struct hm_error *err);
+/* Lists the steps in the file, ascending; *steps is the caller's (hm_free), NULL after an error. */
+int hm_table_list_steps(struct hm_table *t, struct hm_step_rows **steps, size_t *n, struct hm_error *err);
+/* Lowest and highest values in the whole file, as its statistics tell if it has any. -1: not known. */
+struct hm_table_span {
+    int64_t first_step, last_step, max_dp, max_rank;
+};
+int hm_table_measure(struct hm_table *t, struct hm_table_span *span, struct hm_error *err);
 /* Reads mc, mb_id, gmc of one cell into r->side. */
 int hm_table_read_cell(struct hm_table *t, struct hm_recording *r, int64_t step, uint32_t dp, struct hm_error *err);
 

@@ -1,150 +1,210 @@
 /* ideal.c - ideal durations: the mean of compute, the median of communication, over all replicas and steps.
  *
- * Medians are exact: the values of a type are counted by the upper bits of their order-preserving integer image, the
- * bucket that holds the middle is found, and only its values are collected and selected from. Two passes over the
- * durations, no sorting. */
+ * Medians are exact and take one pass: a sample of each type tells an interval in which its middle lies; the pass counts the
+ * values below and at the interval's ends and keeps those within, from which the middle is selected. If the middle lies elsewhere
+ * after all, which the counts show, the pass is repeated with a wider interval. No value is sorted or moved. */
 #include "whatif.h"
 
 #include <math.h>
 #include <string.h>
 
-/* More buckets for more values: a bucket of 20 bits is 0.4 % wide, so that few of a hundred million values share the
- * middle one. */
-enum { FEW_BITS = 14, MANY_BITS = 20, MANY_VALUES = 1 << 22 };
+/* Samples are taken in places (a slot of a lane in a block: up to 8 values, of consecutive steps and so not independent). */
+enum { SAMPLE_PLACES = 1 << 14 };
 
-/* Doubles in their order as integers: flip all bits of negatives, the sign bit of the others. */
-static uint64_t ordered(double x) {
-    uint64_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    return bits >> 63 ? ~bits : bits | (uint64_t)1 << 63;
-}
-
-struct tally {
-    uint32_t *bucket[HM_OP_TYPES]; /* [buckets] for types that take the median */
+/* The interval of a type, open, and what was found of it by one thread. */
+struct interval {
+    double low, high;
 };
-
-struct wanted { /* the buckets in which a type's two middle values lie */
-    uint32_t low, high;
-    size_t before; /* values below the low bucket */
+struct tally {
+    size_t below, at_low, at_high; /* values below low, equal to low, equal to high */
+    double *within;
+    size_t n, capacity;
 };
 
 struct work {
     const struct hm_grid *g;
     const struct hm_model *m;
-    int bits;                   /* buckets = 1 << bits */
-    struct tally *tally;        /* [thread] */
+    bool wanted[HM_OP_TYPES]; /* types whose median is still to be found */
+    bool first;               /* the first pass also adds up the means */
+    struct interval interval[HM_OP_TYPES];
+    struct tally (*tally)[HM_OP_TYPES]; /* [thread] */
     double (*sum)[HM_OP_TYPES]; /* [block * lanes + lane]: added up in this order, so that threads do not change the
-                                   last digit */
-    struct wanted wanted[HM_OP_TYPES];
-    double *values[HM_OP_TYPES]; /* what lies in the wanted buckets */
-    size_t n_values[HM_OP_TYPES];
+                                           last digit */
+    bool failed;                /* out of memory */
 };
 
-static void count_lane(void *context, size_t index, int thread) {
-    struct work *w = context;
-    const struct hm_grid *g = w->g;
-    struct tally *t = &w->tally[thread];
-    size_t block = index / g->lanes, lane = index % g->lanes, width = hm_grid_width(g, block);
-    const double *duration = hm_grid_lane(g, g->duration, block, lane);
-    for (size_t s = 0; s < g->slots; s++) {
-        const double *d = duration + s * HM_WIDTH;
-        uint32_t type = w->m->slot[s].type;
-        if (hm_op_types[type].ideal_is_median)
-            for (size_t k = 0; k < width; k++) t->bucket[type][ordered(d[k]) >> (64 - w->bits)]++;
-        else
-            for (size_t k = 0; k < width; k++) w->sum[index][type] += d[k];
-    }
-    hm_grid_release(g, block, lane, 1);
-}
+/* ---- the sample ---- */
 
-static void collect_lane(void *context, size_t index, int thread) {
-    (void)thread;
-    struct work *w = context;
+/* Takes values of the places 0, q, 2q, ... (modulo their number; q golden, so that they spread evenly over all). */
+static int take_sample(const struct work *w, double *values[HM_OP_TYPES], size_t n[HM_OP_TYPES]) {
     const struct hm_grid *g = w->g;
-    size_t block = index / g->lanes, lane = index % g->lanes, width = hm_grid_width(g, block);
-    const double *duration = hm_grid_lane(g, g->duration, block, lane);
-    for (size_t s = 0; s < g->slots; s++) {
-        uint32_t type = w->m->slot[s].type;
-        if (!w->values[type]) continue;
-        double found[HM_WIDTH];
-        size_t n = 0;
+    size_t places = g->blocks * g->lanes * g->slots, taken = places < SAMPLE_PLACES ? places : SAMPLE_PLACES,
+           stride = (size_t)(0.6180339887498949 * (double)places) | 1, at = 0;
+    size_t capacity[HM_OP_TYPES] = {0};
+    for (size_t i = 0; i < taken; i++, at = (at + stride) % places) {
+        uint32_t type = w->m->slot[at % g->slots].type;
+        if (!w->wanted[type]) continue;
+        size_t block = at / g->slots / g->lanes, lane = at / g->slots % g->lanes, width = hm_grid_width(g, block);
+        const double *d = hm_grid_lane(g, g->duration, block, lane) + at % g->slots * HM_WIDTH;
         for (size_t k = 0; k < width; k++) {
-            uint32_t bucket = (uint32_t)(ordered(duration[s * HM_WIDTH + k]) >> (64 - w->bits));
-            if (bucket == w->wanted[type].low || bucket == w->wanted[type].high)
-                found[n++] = duration[s * HM_WIDTH + k];
+            double *grown = hm_grow(values[type], n[type], &capacity[type], sizeof *grown);
+            if (!grown) return -1;
+            values[type] = grown;
+            values[type][n[type]++] = d[k];
         }
-        if (n == 0) continue;
-        size_t at = __atomic_fetch_add(&w->n_values[type], n, __ATOMIC_RELAXED);
-        memcpy(w->values[type] + at, found, n * sizeof *found);
+    }
+    for (size_t block = 0; block < g->blocks; block++) hm_grid_release(g, block, 0, g->lanes);
+    return 0;
+}
+
+/* Ranks around the middle of a sample of n values, wide enough for four standard errors if the values of a place were all alike. */
+static struct interval around_middle(double *sample, size_t n) {
+    double margin = 2 * sqrt((double)n * HM_WIDTH) + 1, middle = 0.5 * (double)n;
+    if (margin >= middle) return (struct interval){-INFINITY, INFINITY};
+    double low = hm_select(sample, n, (size_t)(middle - margin));
+    return (struct interval){low, hm_select(sample, n, (size_t)(middle + margin))};
+}
+
+static int choose_intervals(struct work *w) {
+    double *sample[HM_OP_TYPES] = {0};
+    size_t n[HM_OP_TYPES] = {0};
+    int status = take_sample(w, sample, n);
+    for (int k = 0; k < HM_OP_TYPES; k++) {
+        w->interval[k] = status == 0 ? around_middle(sample[k], n[k]) : (struct interval){-INFINITY, INFINITY};
+        hm_free(sample[k]);
+    }
+    return status;
+}
+
+/* ---- the pass ---- */
+
+static void keep_within(struct work *w, struct tally *t, struct interval v, const double *d, size_t width) {
+    for (size_t k = 0; k < width; k++) {
+        if (!(d[k] > v.low && d[k] < v.high)) continue;
+        double *grown = hm_grow(t->within, t->n, &t->capacity, sizeof *grown);
+        if (!grown) {
+            __atomic_store_n(&w->failed, true, __ATOMIC_RELAXED);
+            return;
+        }
+        t->within = grown;
+        t->within[t->n++] = d[k];
+    }
+}
+
+static void pass_lane(void *context, size_t index, int thread) {
+    struct work *w = context;
+    const struct hm_grid *g = w->g;
+    size_t block = index / g->lanes, lane = index % g->lanes, width = hm_grid_width(g, block);
+    const double *d = hm_grid_lane(g, g->duration, block, lane);
+    for (size_t s = 0; s < g->slots; s++, d += HM_WIDTH) {
+        uint32_t type = w->m->slot[s].type;
+        if (w->wanted[type]) {
+            struct tally *t = &w->tally[thread][type];
+            const struct interval v = w->interval[type];
+            size_t below = 0, to_low = 0, below_high = 0, to_high = 0;
+            for (size_t k = 0; k < width; k++) {
+                below += d[k] < v.low;
+                to_low += d[k] <= v.low;
+                below_high += d[k] < v.high;
+                to_high += d[k] <= v.high;
+            }
+            t->below += below;
+            t->at_low += to_low - below;
+            t->at_high += to_high - below_high;
+            if (below_high > to_low) keep_within(w, t, v, d, width);
+        } else if (w->first && !hm_op_types[type].ideal_is_median) {
+            for (size_t k = 0; k < width; k++) w->sum[index][type] += d[k];
+        }
     }
     hm_grid_release(g, block, lane, 1);
 }
 
-/* The buckets with the values of rank (n-1)/2 and n/2, and how many values they hold together. */
-static size_t find_middle(const uint32_t *bucket, size_t buckets, size_t n, struct wanted *wanted) {
-    size_t below = 0, low_rank = (n - 1) / 2, high_rank = n / 2, held = 0;
-    bool found = false;
-    for (uint32_t b = 0; b < buckets; b++) {
-        if (!found && below + bucket[b] > low_rank) {
-            wanted->low = b;
-            wanted->before = below;
-            held = bucket[b];
-            found = true;
-        }
-        if (below + bucket[b] > high_rank) {
-            wanted->high = b;
-            if (b != wanted->low) held += bucket[b];
-            break;
-        }
-        below += bucket[b];
+/* ---- the middle ---- */
+
+/* The value of a rank in what was counted; false if it lies outside of the interval. */
+static bool value_of_rank(struct tally *t, struct interval v, size_t rank, double *value) {
+    if (rank < t->below) return false;
+    rank -= t->below;
+    bool at_low = rank < t->at_low;
+    if (at_low) *value = v.low;
+    if (at_low) return true;
+    rank -= t->at_low;
+    if (rank < t->n) {
+        *value = hm_select(t->within, t->n, rank);
+        return true;
     }
-    return held;
+    *value = v.high;
+    return rank - t->n < (v.high > v.low ? t->at_high : 0);
 }
 
-/* The two middle values are at ranks (n-1)/2 - before and n/2 - before among the collected ones. */
-static double middle(double *values, size_t held, size_t n, size_t before) {
-    double high = hm_select(values, held, n / 2 - before), low = high;
-    if (n % 2 == 0) low = hm_select(values, held, (n - 1) / 2 - before);
-    return 0.5 * (low + high);
+/* Joins what the threads found of a type. */
+static int join(struct tally (*tally)[HM_OP_TYPES], int threads, int type) {
+    struct tally *all = &tally[0][type];
+    size_t n = 0;
+    for (int i = 0; i < threads; i++) n += tally[i][type].n;
+    double *grown = hm_alloc(n, sizeof *grown);
+    if (!grown) return -1;
+    size_t at = 0;
+    for (int i = 0; i < threads; i++) {
+        struct tally *t = &tally[i][type];
+        if (t->n) memcpy(grown + at, t->within, t->n * sizeof *grown);
+        at += t->n;
+        hm_free(t->within);
+        t->within = NULL;
+        if (i == 0) continue;
+        all->below += t->below;
+        all->at_low += t->at_low;
+        all->at_high += t->at_high;
+    }
+    all->within = grown;
+    all->n = n;
+    return 0;
+}
+
+/* Medians of the types that are still wanted; those whose interval missed get one that misses nothing, and stay wanted. */
+static int find_medians(struct work *w, int threads, const size_t *count, double *ideal_s) {
+    memset(w->tally, 0, (size_t)threads * sizeof *w->tally);
+    hm_parallel(w->g->blocks * w->g->lanes, threads, pass_lane, w);
+    int status = w->failed ? -1 : 0;
+    for (int k = 0; k < HM_OP_TYPES; k++) {
+        if (w->wanted[k] && status == 0 && (status = join(w->tally, threads, k)) == 0) {
+            double low, high;
+            struct tally *all = &w->tally[0][k];
+            if (value_of_rank(all, w->interval[k], count[k] / 2, &high) &&
+                value_of_rank(all, w->interval[k], (count[k] - 1) / 2, &low)) {
+                ideal_s[k] = 0.5 * (low + high);
+                w->wanted[k] = false;
+            }
+            w->interval[k] = (struct interval){-INFINITY, INFINITY};
+        }
+        for (int i = 0; i < threads; i++) hm_free(w->tally[i][k].within);
+    }
+    w->first = false;
+    return status;
 }
 
 int hm_ideal_durations(const struct hm_grid *g, const struct hm_model *m, int threads, double ideal_s[HM_OP_TYPES],
                        struct hm_error *err) {
-    struct work w = {.g = g, .m = m};
+    struct work w = {.g = g, .m = m, .first = true};
     size_t lanes = g->blocks * g->lanes, count[HM_OP_TYPES] = {0};
-    for (size_t s = 0; s < g->slots; s++) count[m->slot[s].type] += g->lanes * g->steps;
-    w.bits = g->slots * g->lanes * g->steps > MANY_VALUES ? MANY_BITS : FEW_BITS;
-    const size_t buckets = (size_t)1 << w.bits;
     int n_threads = hm_thread_count(threads, lanes);
+    for (size_t s = 0; s < g->slots; s++) count[m->slot[s].type] += g->lanes * g->steps;
+    for (int k = 0; k < HM_OP_TYPES; k++) w.wanted[k] = hm_op_types[k].ideal_is_median && count[k];
     w.tally = hm_alloc((size_t)n_threads, sizeof *w.tally);
     w.sum = hm_alloc(lanes, sizeof *w.sum);
-    bool good = w.tally && w.sum;
-    for (int t = 0; t < n_threads && good; t++)
-        for (int k = 0; k < HM_OP_TYPES && good; k++)
-            if (hm_op_types[k].ideal_is_median && count[k])
-                good = (w.tally[t].bucket[k] = hm_alloc(buckets, sizeof(uint32_t))) != NULL;
-    if (good) hm_parallel(lanes, n_threads, count_lane, &w);
-    for (int k = 0; k < HM_OP_TYPES && good; k++) {
+    int status = w.tally && w.sum ? choose_intervals(&w) : -1;
+    for (bool again = true; again && status == 0;) {
+        status = find_medians(&w, n_threads, count, ideal_s);
+        again = false;
+        for (int k = 0; k < HM_OP_TYPES; k++) again |= w.wanted[k];
+    }
+    for (int k = 0; k < HM_OP_TYPES && status == 0; k++) {
+        if (hm_op_types[k].ideal_is_median && count[k]) continue;
         double sum = 0;
         for (size_t i = 0; i < lanes; i++) sum += w.sum[i][k];
         ideal_s[k] = count[k] ? sum / (double)count[k] : NAN;
-        uint32_t *all = w.tally[0].bucket[k];
-        if (!all) continue;
-        for (int t = 1; t < n_threads; t++)
-            for (size_t b = 0; b < buckets; b++) all[b] += w.tally[t].bucket[k][b];
-        good = (w.values[k] = hm_alloc(find_middle(all, buckets, count[k], &w.wanted[k]), sizeof(double))) != NULL;
     }
-    if (good) {
-        hm_parallel(lanes, n_threads, collect_lane, &w);
-        for (int k = 0; k < HM_OP_TYPES; k++)
-            if (w.values[k]) ideal_s[k] = middle(w.values[k], w.n_values[k], count[k], w.wanted[k].before);
-    } else {
-        hm_fail_memory(err);
-    }
-    for (int k = 0; k < HM_OP_TYPES; k++) hm_free(w.values[k]);
-    for (int t = 0; w.tally && t < n_threads; t++)
-        for (int k = 0; k < HM_OP_TYPES; k++) hm_free(w.tally[t].bucket[k]);
     hm_free(w.tally);
     hm_free(w.sum);
-    return good ? 0 : -1;
+    return status == 0 ? 0 : hm_fail_memory(err);
 }

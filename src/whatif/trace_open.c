@@ -116,9 +116,10 @@ static int read_and_build(struct hm_trace *t, const char *path, const struct hm_
     struct hm_recording *r = t->recording;
     struct hm_layout meta = {0};
     if (o->metadata && hm_metadata_read(o->metadata, &meta, err) != 0) return -1;
-    int status = o->steps ? 1 : hm_recording_survey(r, err);
-    if (status < 0) return -1;
-    if (status == 0) {
+    for (bool again = !o->steps, guess = true; again; guess = false) {
+        int status = hm_recording_survey(r, guess, err);
+        if (status < 0) return -1;
+        if (status > 0) break;
         struct hm_error first = {0};
         r->layout.dsp = meta.dsp;
         status = build(t, path, o, &first);
@@ -127,6 +128,7 @@ static int read_and_build(struct hm_trace *t, const char *path, const struct hm_
             return -1;
         }
         if (status == 0) return hm_recording_layout(r, o->metadata, err);
+        again = status > 0 && r->guessed;
         tear_down(t);
         hm_recording_forget(r);
     }

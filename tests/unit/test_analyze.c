@@ -441,6 +441,80 @@ static void a_progress_callback_stops_the_work(void **state) {
     job_free(j);
 }
 
+/* ---- ideal durations --------------------------------------------------------------------------------------------------------- */
+
+static int by_value(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* A grid of one compute and one transfer op a lane, filled by value(lane in all blocks, step in block); checked against sorting. */
+static void check_ideal(size_t lanes, size_t steps, double (*value)(size_t lane, size_t step)) {
+    struct hm_slot slot[2] = {{.type = HM_FORWARD_COMPUTE}, {.type = HM_FORWARD_SEND}};
+    struct hm_model m = {.slot = slot, .n_slots = 2};
+    struct hm_grid g = {.steps = steps, .blocks = (steps + HM_WIDTH - 1) / HM_WIDTH, .lanes = lanes, .slots = 2};
+    g.duration = calloc(g.blocks * lanes * 2 * HM_WIDTH, sizeof *g.duration);
+    double *all = calloc(lanes * steps, sizeof *all), ideal[HM_OP_TYPES], sum = 0;
+    assert_non_null(g.duration);
+    assert_non_null(all);
+    for (size_t step = 0, n = 0; step < steps; step++)
+        for (size_t lane = 0; lane < lanes; lane++) {
+            size_t row = step / HM_WIDTH * lanes + lane;
+            double *d = g.duration + row * 2 * HM_WIDTH + step % HM_WIDTH;
+            sum += d[0] = 1 + 1e-3 * (double)lane;
+            all[n++] = d[HM_WIDTH] = value(row, step % HM_WIDTH);
+        }
+    qsort(all, lanes * steps, sizeof *all, by_value);
+    double middle = 0.5 * (all[lanes * steps / 2] + all[(lanes * steps - 1) / 2]);
+    for (int threads = 1; threads <= 3; threads++) {
+        struct hm_error err = {0};
+        assert_int_equal(hm_ideal_durations(&g, &m, threads, ideal, &err), 0);
+        assert_true(ideal[HM_FORWARD_SEND] == middle);
+        assert_near(ideal[HM_FORWARD_COMPUTE], sum / (double)(lanes * steps), 1e-12, "mean", lanes);
+        assert_true(isnan(ideal[HM_BACKWARD_SEND]));
+    }
+    free(g.duration);
+    free(all);
+}
+
+static double spread_out(size_t lane, size_t step) {
+    return (double)((lane * 8 + step) * 2654435761u % 1000003);
+}
+
+static double three_values(size_t lane, size_t step) {
+    return (double)((lane * 8 + step) * 2654435761u % 3);
+}
+
+static double all_alike(size_t lane, size_t step) {
+    (void)lane, (void)step;
+    return 0.25;
+}
+
+static double two_halves(size_t lane, size_t step) {
+    return (double)(step % 2) * 3 + 1e-9 * (double)(lane % 7);
+}
+
+/* The values that a sample of every stride-th place sees lie far from the middle of all. */
+static bool *misleading;
+static double away_from_sample(size_t lane, size_t step) {
+    return misleading[2 * lane + 1] ? 0 : 2 + 1e-6 * (double)(lane * 8 + step);
+}
+
+static void medians_are_exact(void **state) {
+    (void)state;
+    double (*const values[])(size_t, size_t) = {spread_out, three_values, all_alike, two_halves};
+    static const size_t lanes[] = {1, 2, 7, 500, 5000}, steps[] = {1, 8, 13, 40};
+    for (size_t v = 0; v < 4; v++)
+        for (size_t l = 0; l < 5; l++)
+            for (size_t s = 0; s < 4; s++) check_ideal(lanes[l], steps[s], values[v]);
+    size_t places = (size_t)20000 * 5 * 2, stride = (size_t)(0.6180339887498949 * (double)places) | 1;
+    misleading = calloc(places, sizeof *misleading);
+    assert_non_null(misleading);
+    for (size_t i = 0, at = 0; i < 1 << 14; i++, at = (at + stride) % places) misleading[at] = true;
+    check_ideal(20000, 40, away_from_sample);
+    free(misleading);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(exact_attribution_equals_brute_force),
@@ -450,6 +524,7 @@ int main(void) {
         cmocka_unit_test(neither_row_order_nor_the_clock_matters),
         cmocka_unit_test(less_memory_changes_no_digit),
         cmocka_unit_test(chosen_steps_are_the_only_ones),
+        cmocka_unit_test(medians_are_exact),
         cmocka_unit_test(a_progress_callback_stops_the_work),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
