@@ -741,7 +741,7 @@ int hm_table_read(struct hm_table *t, struct hm_recording *r, int64_t first_step
     clear_sightings(t);
     char *where = first_step <= 0 && last_step == INT64_MAX ? hm_strdup("")
                                                             : hm_sprintf(" WHERE %s BETWEEN %" PRId64 " AND %" PRId64,
-                                                                         t->expression[C_STEP], first_step, last_step);
+                                                                         bare(t, C_STEP), first_step, last_step);
     if (!where) return hm_fail_memory(err);
     struct hm_error reader = {0};
     int status = sink_rows(t, where, &reader);
@@ -802,8 +802,7 @@ int hm_table_read_cell(struct hm_table *t, struct hm_recording *r, int64_t step,
     t->row_limit = 0;
     clear_sightings(t);
     r->sides = 0;
-    char *where =
-        hm_sprintf(" WHERE %s = %" PRId64 " AND %s = %" PRIu32, t->expression[C_STEP], step, t->expression[C_DP], dp);
+    char *where = hm_sprintf(" WHERE %s = %" PRId64 " AND %s = %" PRIu32, bare(t, C_STEP), step, bare(t, C_DP), dp);
     if (!where) return hm_fail_memory(err);
     int status = sink_rows(t, where, err);
     hm_free(where);
