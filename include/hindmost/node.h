@@ -100,8 +100,9 @@ struct hm_node_change {
     enum hm_node_state to;
     double time_s;
     bool replaced; /* the hardware is new: a retired node returns to out, and old entries count no more */
+    bool person;   /* a person decides: the only one who moves a node on hold */
 };
-/* Fails (HM_ERR_ARGUMENT) where the step does not exist, or the cap on nodes out at once is reached. Entering out for
+/* Fails (HM_ERR_ARGUMENT) where the step does not exist, the node is on hold, or the cap on nodes out at once is reached. Entering out for
  * the third time in a week becomes retired (Guard). Returns the state reached, or -1. */
 HM_API int hm_ledger_change(struct hm_ledger *ledger, const struct hm_node_change *change,
                             const struct hm_ledger_run *run, struct hm_error *err);
@@ -192,7 +193,9 @@ struct hm_apply_options {
 };
 /* Makes all steps that are possible now: draining nodes are drained in the scheduler with our own reason prefix and are
  * out when empty; out nodes are swept, and are qualified and healthy if the sweep passes, out if not. What another drained
- * or cordoned is left alone. Nodes on hold are skipped. A dry run tells the steps and does nothing. */
+ * or cordoned is left alone. Nodes on hold are skipped, and so are nodes that another call works on: each is claimed first, by
+ * host and process and for no longer than the sweep may take. A dry run tells the steps and does nothing.
+ * What goes wrong with one node is told as its step and keeps no other from its own; the first such error is returned. */
 HM_API int hm_apply(struct hm_ledger *ledger, const struct hm_apply_options *options, struct hm_error *err);
 
 /* The quick look of a health check: the ledger's word on the node (NULL: this host), whether `folder` (NULL: /tmp) can be

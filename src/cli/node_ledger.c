@@ -143,7 +143,8 @@ static int mark(struct hm_ledger *l, struct arguments *a, struct hm_error *err) 
                                .why = a->why,
                                .evidence = "operator",
                                .to = (enum hm_node_state)to,
-                               .time_s = a->time_s};
+                               .time_s = a->time_s,
+                               .person = true};
     return hm_ledger_change(l, &c, &run, err) < 0 ? -1 : 0;
 }
 
@@ -156,7 +157,8 @@ static int clear(struct hm_ledger *l, struct arguments *a, struct hm_error *err)
                                .evidence = "operator",
                                .to = a->replaced ? HM_NODE_OUT : HM_NODE_HEALTHY,
                                .time_s = a->time_s,
-                               .replaced = a->replaced};
+                               .replaced = a->replaced,
+                               .person = true};
     return hm_ledger_change(l, &c, &run, err) < 0 ? -1 : 0;
 }
 

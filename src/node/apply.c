@@ -152,6 +152,29 @@ static int advance(struct work *w, struct hm_error *err) {
     return state < 0 ? -1 : 0;
 }
 
+static void refresh(void *context, const struct hm_node_row *r) {
+    struct work *w = context;
+    char *why = hm_strdup(r->why);
+    if (why) {
+        hm_free(w->why);
+        w->why = why;
+    }
+    w->state = r->hold || !why ? HM_NODE_HEALTHY : r->state; /* on hold by now: nothing to do */
+}
+
+/* Advances a node that nobody else works on, from the state it is in by now. */
+static int advance_alone(struct work *w, struct hm_error *err) {
+    enum { MARGIN_S = 600 }; /* for the scheduler's commands */
+    if (w->o->run.dry_run) return advance(w, err);
+    int mine = hm_ledger_claim(w->ledger, w->node, w->o->sweep_timeout_s + MARGIN_S, err);
+    if (mine == 0) say(w, "another apply works on it: left alone");
+    if (mine <= 0) return mine;
+    int status = hm_ledger_list(w->ledger, w->node, refresh, w, err);
+    if (status == 0) status = advance(w, err);
+    hm_ledger_release(w->ledger, w->node);
+    return status;
+}
+
 static void collect(void *context, const struct hm_node_row *r) {
     struct names *n = context;
     if (r->state < HM_NODE_DRAINING || r->state == HM_NODE_RETIRED || r->hold || n->failed) return;
@@ -176,11 +199,16 @@ int hm_apply(struct hm_ledger *ledger, const struct hm_apply_options *o, struct 
         return hm_fail(err, HM_ERR_ARGUMENT, "--scheduler %s: give slurm, kubernetes or none", o->scheduler);
     int status = hm_ledger_list(ledger, NULL, collect, &n, err);
     if (status == 0 && n.failed) status = hm_fail_memory(err);
-    for (size_t i = 0; status == 0 && i < n.count; i++) {
+    bool listed = status == 0;
+    for (size_t i = 0; listed && i < n.count; i++) { /* one node's trouble is not the others' */
+        struct hm_error failure = {0};
         n.item[i].ledger = ledger;
         n.item[i].o = o;
         n.item[i].scheduler = scheduler;
-        status = advance(&n.item[i], err);
+        if (advance_alone(&n.item[i], &failure) == 0) continue;
+        say(&n.item[i], failure.message);
+        if (status == 0 && err) *err = failure; /* the first is the one returned */
+        status = -1;
     }
     for (size_t i = 0; i < n.count; i++) {
         hm_free(n.item[i].node);

@@ -2,9 +2,13 @@
  * transaction, so two processes never decide on the same old state, and a kill leaves the last whole step. */
 #include "node/node.h"
 
+#include <errno.h>
 #include <math.h>
+#include <signal.h>
 #include <sqlite3.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 struct hm_ledger {
     sqlite3 *db;
@@ -24,7 +28,9 @@ static const char schema[] =
     " source TEXT NOT NULL, kind TEXT NOT NULL, detail TEXT) STRICT;"
     "CREATE INDEX IF NOT EXISTS evidence_node ON evidence(node, kind, time);"
     "CREATE TABLE IF NOT EXISTS exception(node TEXT NOT NULL, kind TEXT NOT NULL, who TEXT NOT NULL,"
-    " why TEXT NOT NULL, time REAL NOT NULL, PRIMARY KEY(node, kind)) STRICT;";
+    " why TEXT NOT NULL, time REAL NOT NULL, PRIMARY KEY(node, kind)) STRICT;"
+    "CREATE TABLE IF NOT EXISTS claim(node TEXT PRIMARY KEY, host TEXT NOT NULL, pid INTEGER NOT NULL,"
+    " until REAL NOT NULL) STRICT;";
 
 static const char *const state_names[] = {"healthy", "suspect", "draining", "out", "testing", "qualified", "retired"};
 
@@ -219,6 +225,11 @@ static int change(struct hm_ledger *l, const struct hm_node_change *c, const str
                        state_names[from], state_names[to]);
     if (from == HM_NODE_SUSPECT && to == HM_NODE_HEALTHY && !c->evidence)
         return hm_fail(err, HM_ERR_ARGUMENT, "%s: %s is suspect: only evidence clears it; give some", l->path, c->node);
+    double held = 0;
+    if (!c->person &&
+        number_of(l, query(l, err, "s", "SELECT hold IS NOT NULL FROM node WHERE name = ?1", c->node), &held, err) != 0)
+        return -1;
+    if (held > 0) return hm_fail(err, HM_ERR_ARGUMENT, "%s: %s is on hold: only a person moves it", l->path, c->node);
     if (!away((enum hm_node_state)from) && away(to)) {
         int may = cap_allows(l, err);
         if (may < 0) return -1;
@@ -323,6 +334,49 @@ int hm_ledger_except(struct hm_ledger *l, const char *node, const char *kind, co
     return end(l, status, false, err);
 }
 
+/* ---- claims ---- */
+
+static bool is_gone(const char *host, const char *here, long pid) {
+    return strcmp(host, here) == 0 && kill((pid_t)pid, 0) != 0 && errno == ESRCH;
+}
+
+static int claim(struct hm_ledger *l, const char *node, double seconds, struct hm_error *err) {
+    char here[256] = "";
+    double now = (double)time(NULL);
+    gethostname(here, sizeof here - 1);
+    sqlite3_stmt *s = query(l, err, "s", "SELECT host, pid, until FROM claim WHERE node = ?1", node);
+    if (!s) return -1;
+    int rc = sqlite3_step(s);
+    bool taken = rc == SQLITE_ROW && sqlite3_column_double(s, 2) > now &&
+                 !is_gone((const char *)sqlite3_column_text(s, 0), here, (long)sqlite3_column_int64(s, 1));
+    if (rc != SQLITE_ROW && rc != SQLITE_DONE) fail_sql(l, err);
+    sqlite3_finalize(s);
+    if (taken) return 0;
+    if (rc != SQLITE_ROW && rc != SQLITE_DONE) return -1;
+    return done(l,
+                query(l, err, "ssdd",
+                      "INSERT OR REPLACE INTO claim(node, host, pid, until) VALUES(?1, ?2, CAST(?3 AS INTEGER), ?4)",
+                      node, here, (double)getpid(), now + seconds),
+                err) == 0
+               ? 1
+               : -1;
+}
+
+int hm_ledger_claim(struct hm_ledger *l, const char *node, double seconds, struct hm_error *err) {
+    if (begin(l, err) != 0) return -1;
+    return end(l, claim(l, node, seconds, err), false, err);
+}
+
+/* A claim that cannot be given back ends with its time. */
+void hm_ledger_release(struct hm_ledger *l, const char *node) {
+    char here[256] = "";
+    gethostname(here, sizeof here - 1);
+    (void)done(l,
+               query(l, NULL, "ssd", "DELETE FROM claim WHERE node = ?1 AND host = ?2 AND pid = CAST(?3 AS INTEGER)",
+                     node, here, (double)getpid()),
+               NULL);
+}
+
 /* ---- evidence ---- */
 
 /* What the policy makes of one piece of evidence that was just recorded. */
@@ -338,7 +392,7 @@ static int act(struct hm_ledger *l, const struct hm_evidence *e, const char *id,
     }
     if (number_of(l,
                   query(l, err, "ssd", "SELECT count(*) FROM evidence WHERE node = ?1 AND kind GLOB ?2 AND time > ?3",
-                        e->node, e->kind, rule->within_s > 0 ? e->time_s - rule->within_s : -1e18),
+                        e->node, rule->kind, rule->within_s > 0 ? e->time_s - rule->within_s : -1e18),
                   &count, err) != 0 ||
         number_of(l, query(l, err, "s", "SELECT hold IS NOT NULL FROM node WHERE name = ?1", e->node), &held, err) !=
             0 ||

@@ -79,6 +79,10 @@ const struct hm_policy_rule *hm_policy_rule(const struct hm_policy *policy, cons
 long hm_policy_cap(const struct hm_policy *policy, long nodes);
 
 /* ---- ledger.c ---- */
+/* Claims a node for this process for so many seconds, so that no two work on it at once: 1, or 0 if another has it. A claim ends with
+ * its time, and with its process where that can be seen (same host). -1 on failure. */
+int hm_ledger_claim(struct hm_ledger *ledger, const char *node, double seconds, struct hm_error *err);
+void hm_ledger_release(struct hm_ledger *ledger, const char *node);
 /* The rows of a query (?1 = node) as an array of objects; column names are keys. */
 int hm_ledger_query_json(struct hm_ledger *ledger, const char *name, const char *sql, const char *node,
                          struct hm_json *writer, struct hm_error *err);

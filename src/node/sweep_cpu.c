@@ -199,7 +199,7 @@ int hm_sweep_cores(struct hm_sweep *s, double seconds, struct hm_error *err) {
         for (int i = 0; i + d < cpus && pairs < PAIRS && (pairs == 0 || hm_now_s() - begin < seconds); i += d) {
             best[pairs] = INFINITY;
             for (int r = 0; r < REPEATS_MIN; r++) best[pairs] = fmin(best[pairs], one_way(cpu[i], cpu[i + d], 2000));
-            pairs += isfinite(best[pairs]);
+            pairs += isfinite(best[pairs]) ? 1 : 0;
         }
     sched_setaffinity(0, sizeof mine, &mine);
     double worst = 0;

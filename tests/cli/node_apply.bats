@@ -67,6 +67,33 @@ steps() { "$HINDMOST" node history "$1" --json - | jq -c '[.steps[] | .to]'; }
     [ "$(state a)" = healthy ]
 }
 
+@test "two at once: a node is swept by one of them only" {
+    printf '#!/bin/sh\nsleep 3\nexec %s/pass "$1"\n' "$PWD" >slow
+    chmod +x slow
+    "$HINDMOST" node mark --evidence alarm.json
+    "$HINDMOST" node apply --do --sweep "$PWD/slow {node}" >one 3>&- &
+    for _ in $(seq 100); do [ "$(state a)" = testing ] && break; sleep 0.05; done
+    "$HINDMOST" node apply --do --sweep "$PWD/slow {node}" >two
+    grep -q "a: another apply works on it" two
+    wait
+    [ "$(cat swept)" = "a pass" ]
+    [ "$(steps a)" = '["healthy","suspect","draining","out","testing","qualified","healthy"]' ]
+}
+
+@test "one node's trouble keeps no other from its own" {
+    mkdir bin
+    printf '#!/bin/sh\ncase "$*" in *" a"*) echo "node a not found" >&2; exit 1 ;; *get*) echo "{}" ;; esac\n' >bin/kubectl
+    chmod +x bin/kubectl
+    echo 'cap: 3' >three.yaml
+    sed -i 's/"a"/"b"/' alarm.json
+    "$HINDMOST" node mark --evidence alarm.json -p three.yaml
+    "$HINDMOST" node mark a --state draining --why x -p three.yaml
+    PATH=$PWD/bin:$PATH run "$HINDMOST" node apply --do --scheduler kubernetes -p three.yaml
+    [ "$status" = 3 ]
+    [ "$(state a)" = draining ]
+    [ "$(state b)" = out ]
+}
+
 # A kubectl that keeps a node's state in files and records each call.
 kubectl_stand_in() {
     mkdir -p bin

@@ -61,6 +61,9 @@ L
     "$HINDMOST" node hold a --why "vendor is on it"
     alarm a replace | "$HINDMOST" node mark --evidence - | grep -q "on hold"
     [ "$(state a)" = healthy ]
+    # a person still may
+    "$HINDMOST" node mark a --state suspect --why "looks odd"
+    "$HINDMOST" node clear a --why "it was nothing"
     "$HINDMOST" node hold a --off
     "$HINDMOST" node except a --kind alarm-replace --why "known bad sensor"
     alarm a replace | "$HINDMOST" node mark --evidence -
@@ -98,4 +101,12 @@ L
     echo 'cap: many' >p.yaml
     must_fail p.yaml node list -p p.yaml
     must_fail none node show none
+}
+
+@test "a rule with a pattern counts all evidence that fits it" {
+    echo 'rules: [{evidence: "odd-*", count: 2, within_s: 60, action: drain}]' >p.yaml
+    printf '{"node":"a","kind":"odd-%s","source":"t","time":%d}\n' one 1000 | "$HINDMOST" node mark -p p.yaml --evidence -
+    [ "$(state a)" = suspect ]
+    printf '{"node":"a","kind":"odd-%s","source":"t","time":%d}\n' two 1030 | "$HINDMOST" node mark -p p.yaml --evidence -
+    [ "$(state a)" = draining ]
 }

@@ -63,6 +63,11 @@ static void policy_table(void **unused) {
     evidence(l, "n2", "gpu-lost", 900); /* 5 % of 40 are two: the cap */
     assert_int_equal(state(l, "n2"), HM_NODE_SUSPECT);
     assert_int_equal(hm_ledger_hold(l, "n3", "me", "in use", 900, NULL), 0);
+    struct hm_node_change held = {
+        .node = "n3", .who = "robot", .why = "wants to", .to = HM_NODE_SUSPECT, .time_s = 901};
+    struct hm_error refused = {0};
+    assert_int_equal(hm_ledger_change(l, &held, NULL, &refused), -1);
+    assert_non_null(strstr(refused.message, "on hold"));
     evidence(l, "n3", "xid-63", 900);
     assert_int_equal(state(l, "n3"), HM_NODE_HEALTHY);
     assert_int_equal(hm_ledger_except(l, "n4", "xid-63", "me", "known", 900, NULL), 0);
