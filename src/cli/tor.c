@@ -237,8 +237,8 @@ static void print_ledger(const double *seconds, double total) {
     for (int c = 0; c < HM_TOR_CLASSES; c++) {
         if (!(seconds[c] > 0)) continue;
         double share = seconds[c] / total;
-        printf("  %-18s %10s  %6.2f %%  %.*s\n", hm_tor_class_name(c), span(seconds[c], text), 100 * share,
-               (int)(share * 40 + 0.5), "########################################");
+        printf("  %-18s %10s  %6.2f %%  %.*s\n", hm_tor_class_name((enum hm_tor_class)c), span(seconds[c], text),
+               100 * share, (int)(share * 40 + 0.5), "########################################");
     }
 }
 
