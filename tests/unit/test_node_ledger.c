@@ -173,14 +173,14 @@ static void killed(void **unused) {
         assert_true(child >= 0);
         if (child == 0) {
             struct hm_ledger *mine = hm_ledger_open(path, NULL, NULL);
-            for (int i = 0; mine; i++) {
+            if (!mine) _exit(1);
+            for (int i = 0;; i++) { /* until it is killed */
                 struct hm_evidence e = {
                     .node = i % 2 ? "a" : "b", .source = "t", .kind = "gpu-lost", .time_s = i * DAY};
                 hm_ledger_evidence(mine, &e, 1, NULL, NULL);
                 for (int s = HM_NODE_OUT; s <= HM_NODE_QUALIFIED + 1; s++)
                     step(mine, e.node, s <= HM_NODE_QUALIFIED ? (enum hm_node_state)s : HM_NODE_HEALTHY, i * DAY);
             }
-            _exit(1);
         }
         usleep((useconds_t)(3000 + round * 1700));
         kill(child, SIGKILL);
