@@ -15,16 +15,26 @@ static const double sigmas = 6;
 static const size_t least_transfers = 3;  /* slow ones; fewer tell nothing */
 static const double least_excess = 0.002; /* of T, added up over a step: less cannot matter */
 
+struct view {
+    size_t n, slow;
+    bool judged_slow;
+    double level, excess_s; /* median over the usual; what is above the usual, a step */
+};
+
 struct links {
     struct hm_diagnoser *d;
     size_t edges;               /* stages + 1: edge e joins stage e and the next; the last one first and last stage */
     double spread[HM_OP_TYPES]; /* robust standard deviation of a type's transfers */
     double usual[HM_OP_TYPES];
-    double *value;
-    double *link;   /* [2][edge][lane]: medians, spreads */
-    uint32_t *edge; /* [slot] HM_NONE: no link inside a replica */
-    double worst;   /* times the usual, of what is named */
-    double times;   /* slow transfers among those of the named links */
+    double **value;    /* [thread]: room for the transfers of a lane */
+    double *link;      /* [2][edge][lane]: medians, spreads of the type in hand */
+    int type;          /* in hand */
+    uint32_t *edge;    /* [slot] HM_NONE: no link inside a replica */
+    uint32_t *slot;    /* the slots of links and groups by edge (of groups: stage) and type ... */
+    size_t *first;     /* ... [edge * HM_OP_TYPES + type], and one behind the last */
+    struct view *view; /* [edge][lane] */
+    double worst;      /* times the usual, of what is named */
+    double times;      /* slow transfers among those of the named links */
 };
 
 /* Which two stages a slot's node joins. */
@@ -41,17 +51,46 @@ static bool is_group(const struct hm_model *m, uint32_t i) {
     return m->node[m->slot[i].node].across >= 0;
 }
 
-/* A type's transfers on one link, or of the group of one stage, into value; how many. */
-static size_t transfers(const struct links *k, int type, uint32_t edge, size_t lane) {
-    const struct hm_profile *p = &k->d->p;
-    const struct hm_model *m = p->t->model;
-    size_t n = 0;
+/* The shelf of a slot in `first`; SIZE_MAX if it is neither of a link nor of a group. */
+static size_t shelf_of(const struct links *k, const struct hm_model *m, uint32_t i) {
+    uint32_t edge = is_group(m, i) ? m->slot[i].stage : k->edge[i];
+    return edge == HM_NONE ? SIZE_MAX : edge * (size_t)HM_OP_TYPES + m->slot[i].type;
+}
+
+/* Counting sort; slots of a shelf stay in order. */
+static void sort_slots(struct links *k, const struct hm_model *m) {
+    size_t shelves = k->edges * HM_OP_TYPES;
     for (uint32_t i = 0; i < m->n_slots; i++) {
-        if ((int)m->slot[i].type != type) continue;
-        bool mine = is_group(m, i) ? m->slot[i].stage == edge : k->edge[i] == edge;
-        for (size_t t = 0; mine && t < p->steps; t++) k->value[n++] = hm_recorded_s(p, lane, i, t);
+        size_t shelf = shelf_of(k, m, i);
+        if (shelf != SIZE_MAX) k->first[shelf]++;
     }
-    return n;
+    for (size_t s = 1; s <= shelves; s++) k->first[s] += k->first[s - 1]; /* where each shelf ends */
+    for (uint32_t i = (uint32_t)m->n_slots; i-- > 0;) {                   /* filled from behind: where it begins */
+        size_t shelf = shelf_of(k, m, i);
+        if (shelf != SIZE_MAX) k->slot[--k->first[shelf]] = i;
+    }
+}
+
+/* Medians and spreads of the type in hand on each link of a replica, and of its part in the groups of its stages; NaN: none. */
+static void transfers_of_lane(void *context, size_t lane, int thread) {
+    struct links *k = context;
+    const struct hm_profile *p = &k->d->p;
+    double *value = k->value[thread];
+    for (size_t e = 0; e < k->edges; e++) {
+        size_t n = 0, shelf = e * HM_OP_TYPES + (size_t)k->type, at = e * p->lanes + lane;
+        for (size_t i = k->first[shelf]; i < k->first[shelf + 1]; i++)
+            for (size_t t = 0; t < p->steps; t++) value[n++] = hm_recorded_s(p, lane, k->slot[i], t);
+        double middle = k->link[at] = n ? hm_median(value, n) : NAN;
+        k->link[k->edges * p->lanes + at] = n ? 1.4826 * hm_mad(value, n, middle) : NAN;
+    }
+}
+
+/* Moves the numbers to the front; how many. */
+static size_t numbers_first(double *x, size_t n) {
+    size_t kept = 0;
+    for (size_t i = 0; i < n; i++)
+        if (!isnan(x[i])) x[kept++] = x[i];
+    return kept;
 }
 
 /* The usual transfer of a type is the low median over links of their medians: of two links the faster one. The ideal,
@@ -59,38 +98,27 @@ static size_t transfers(const struct links *k, int type, uint32_t edge, size_t l
 static void measure_usual(struct links *k) {
     const struct hm_profile *p = &k->d->p;
     for (int type = 0; type < HM_OP_TYPES; type++) {
-        size_t n = 0;
         if (hm_op_types[type].scope == HM_ALONE || isnan(p->t->ideal_s[type])) continue;
-        for (uint32_t e = 0; e < k->edges; e++)
-            for (size_t l = 0; l < p->lanes; l++) {
-                size_t count = transfers(k, type, e, l);
-                if (count == 0) continue;
-                double middle = hm_median(k->value, count);
-                k->link[n] = middle;
-                k->link[k->edges * p->lanes + n++] = 1.4826 * hm_mad(k->value, count, middle);
-            }
+        k->type = type;
+        hm_parallel(p->lanes, p->threads, transfers_of_lane, k);
+        double *spread = k->link + k->edges * p->lanes;
+        size_t n = numbers_first(k->link, k->edges * p->lanes);
+        (void)numbers_first(spread, k->edges * p->lanes); /* as many */
         k->usual[type] = n ? hm_low_median(k->link, n) : p->t->ideal_s[type];
-        k->spread[type] = n ? hm_low_median(k->link + k->edges * p->lanes, n) : 0;
+        k->spread[type] = n ? hm_low_median(spread, n) : 0;
     }
 }
 
-struct view {
-    size_t n, slow;
-    double level, excess_s; /* median over the usual; what is above the usual, a step */
-};
-
-/* One transfer into a view. Returns whether it is slow. */
-static bool see(struct links *k, struct view *v, int type, double x, double share) {
+/* One transfer into a view; its value goes to value[v->n]. */
+static void see(const struct links *k, struct view *v, double *value, int type, double x, double share) {
     double usual = k->usual[type];
-    bool slow = x > at_times * usual + sigmas * k->spread[type];
-    k->value[v->n++] = x / fmax(usual, 1e-9);
-    v->slow += slow;
+    value[v->n++] = x / fmax(usual, 1e-9);
+    v->slow += x > at_times * usual + sigmas * k->spread[type];
     if (x > usual) v->excess_s += share * (x - usual) / (double)k->d->p.steps;
-    return slow;
 }
 
-static bool judge(const struct links *k, struct view *v) {
-    v->level = v->n ? hm_median(k->value, v->n) : 1;
+static bool judge(const struct links *k, struct view *v, double *value) {
+    v->level = v->n ? hm_median(value, v->n) : 1;
     bool slow = v->level >= always || v->slow >= least_transfers;
     return v->n && slow && v->excess_s >= least_excess * k->d->a->replayed_s;
 }
@@ -124,22 +152,35 @@ static void take(struct links *k, struct tally *c, struct hm_finding *f, const s
     mark_steps(k, c->steps, lane, c->mine);
 }
 
+/* All transfers on each link of a replica. */
+static void view_lane(void *context, size_t lane, int thread) {
+    struct links *k = context;
+    const struct hm_profile *p = &k->d->p;
+    const struct hm_model *m = p->t->model;
+    for (size_t e = 0; e < k->edges; e++) {
+        struct view *v = &k->view[e * p->lanes + lane];
+        for (size_t i = k->first[e * HM_OP_TYPES]; i < k->first[(e + 1) * HM_OP_TYPES]; i++) {
+            uint32_t slot = k->slot[i];
+            if (is_group(m, slot)) continue;
+            for (size_t t = 0; t < p->steps; t++)
+                see(k, v, k->value[thread], (int)m->slot[slot].type, hm_recorded_s(p, lane, slot, t), 0.5);
+        }
+        v->judged_slow = judge(k, v, k->value[thread]);
+    }
+}
+
 /* Links between the stages of one replica. */
 static void judge_links(struct links *k, struct tally *c, struct hm_finding *f) {
     const struct hm_profile *p = &k->d->p;
-    const struct hm_model *m = p->t->model;
+    hm_parallel(p->lanes, p->threads, view_lane, k);
     for (uint32_t e = 0; e < k->edges; e++)
         for (size_t l = 0; l < p->lanes; l++) {
-            struct view v = {0};
-            for (uint32_t i = 0; i < m->n_slots; i++) {
-                c->mine[i] = k->edge[i] == e;
-                for (size_t t = 0; c->mine[i] && t < p->steps; t++)
-                    see(k, &v, (int)m->slot[i].type, hm_recorded_s(p, l, i, t), 0.5);
-            }
-            if (!judge(k, &v)) continue;
+            const struct view *v = &k->view[e * p->lanes + l];
+            if (!v->judged_slow) continue;
+            for (uint32_t i = 0; i < p->t->model->n_slots; i++) c->mine[i] = k->edge[i] == e;
             c->slow[e * p->lanes + l] = true;
             c->found++;
-            take(k, c, f, &v, l);
+            take(k, c, f, v, l);
         }
 }
 
@@ -155,10 +196,10 @@ static void judge_groups(struct links *k, struct tally *c, struct hm_finding *f)
                 for (size_t t = 0; c->mine[i] && t < p->steps; t++) {
                     double x = 0;
                     for (size_t l = 0; l < p->lanes; l++) x = fmax(x, hm_recorded_s(p, l, i, t));
-                    see(k, &v, type, x, 1);
+                    see(k, &v, k->value[0], type, x, 1);
                 }
             }
-            if (!judge(k, &v)) continue;
+            if (!judge(k, &v, k->value[0])) continue;
             c->found++;
             hm_at_stage(f, s);
             for (size_t l = 0; l < p->lanes; l++) take(k, c, f, &v, l);
@@ -216,13 +257,21 @@ int hm_find_slow_links(struct hm_diagnoser *d, struct hm_finding *f) {
     struct links k = {.d = d, .edges = p->stages + 1, .worst = 1};
     struct tally c = {.slow = hm_alloc(k.edges * p->lanes, sizeof(bool)), .steps = hm_alloc(p->steps, 1)};
     c.mine = hm_alloc(m->n_slots, 1);
-    k.value = hm_alloc(m->n_slots * p->steps, sizeof(double));
+    k.value = hm_alloc((size_t)p->threads, sizeof *k.value);
+    bool good = k.value != NULL;
+    for (int i = 0; good && i < p->threads; i++)
+        good = (k.value[i] = hm_alloc(m->n_slots * p->steps, sizeof(double))) != NULL;
+    k.slot = hm_alloc(m->n_slots, sizeof *k.slot);
+    k.first = hm_alloc(k.edges * HM_OP_TYPES + 1, sizeof *k.first);
+    k.view = hm_alloc(k.edges * p->lanes, sizeof *k.view);
     k.link = hm_alloc(2 * k.edges * p->lanes, sizeof(double));
     k.edge = hm_alloc(m->n_slots, sizeof *k.edge);
     d->slow_link = hm_alloc(p->lanes, m->n_slots);
-    int status = c.slow && c.steps && c.mine && k.value && k.link && k.edge && d->slow_link ? 0 : -1;
+    good = good && c.slow && c.steps && c.mine && k.slot && k.first && k.view && k.link && k.edge && d->slow_link;
+    int status = good ? 0 : -1;
     if (status == 0) {
         for (uint32_t i = 0; i < m->n_slots; i++) k.edge[i] = hm_edge_of(m, i);
+        sort_slots(&k, m);
         measure_usual(&k);
         memcpy(d->usual_transfer_s, k.usual, sizeof k.usual);
         judge_links(&k, &c, f);
@@ -232,7 +281,11 @@ int hm_find_slow_links(struct hm_diagnoser *d, struct hm_finding *f) {
     hm_free(c.slow);
     hm_free(c.steps);
     hm_free(c.mine);
+    for (int i = 0; k.value && i < p->threads; i++) hm_free(k.value[i]);
     hm_free(k.value);
+    hm_free(k.slot);
+    hm_free(k.first);
+    hm_free(k.view);
     hm_free(k.link);
     hm_free(k.edge);
     return status;

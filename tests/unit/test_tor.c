@@ -364,8 +364,8 @@ static void mutated_logs_never_break_the_ledger(void **state) {
         "saving checkpoint at iteration       1 to /c\n    save-checkpoint ...: (4.00, 5.00)\nloading checkpoint from "
         "/c\n"
         " [2026-08-22 10:01:10.0] iteration        2/     100 | elapsed time per iteration (ms): 9000.0 |\n",
-        "JobID|State|Submit|Start|End\n7|NODE_FAIL|2026-08-22T09:00:00|2026-08-22T09:10:00|2026-08-22T11:10:00\n"
-        "7|COMPLETED|2026-08-22T11:10:00|2026-08-22T11:40:00|2026-08-22T12:40:00\n",
+        ("JobID|State|Submit|Start|End\n7|NODE_FAIL|2026-08-22T09:00:00|2026-08-22T09:10:00|2026-08-22T11:10:00\n"
+         "7|COMPLETED|2026-08-22T11:10:00|2026-08-22T11:40:00|2026-08-22T12:40:00\n"),
     };
     unsigned long rng = 12345;
     for (int round = 0; round < 6000; round++) {
