@@ -14,7 +14,7 @@ enum { BATCH = 2048 }; /* rows converted at once: they stay in cache */
 static const int32_t *integers(struct hm_column c, size_t first, size_t n, int32_t *room) {
     switch (c.width) {
     case 1:
-        for (size_t i = 0; i < n; i++) room[i] = ((const int8_t *)c.data)[first + i];
+        for (size_t i = 0; i < n; i++) room[i] = (int32_t)((const int8_t *)c.data)[first + i];
         return room;
     case 2:
         for (size_t i = 0; i < n; i++) room[i] = ((const int16_t *)c.data)[first + i];
@@ -39,7 +39,7 @@ static const double *numbers(struct hm_column c, size_t first, size_t n, double 
 static int64_t step_number(struct hm_column c, size_t i) {
     switch (c.width) {
     case 1:
-        return ((const int8_t *)c.data)[i];
+        return (int64_t)((const int8_t *)c.data)[i];
     case 2:
         return ((const int16_t *)c.data)[i];
     case 4:

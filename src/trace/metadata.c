@@ -164,7 +164,10 @@ int hm_layout_settle(struct hm_layout *layout, const struct hm_layout *seen, con
     int64_t stride = whole || !stride_seen ? says_stride : seen->tp;
     if (!layout->tp) layout->tp = layout->dsp ? stride / layout->dsp : stride;
     if (!layout->dsp) layout->dsp = stride / layout->tp;
-    int64_t world = layout->dp * layout->pp * stride;
+    int64_t world;
+    if (__builtin_mul_overflow(layout->dp * layout->pp, stride, &world))
+        return hm_fail(err, HM_ERR_INPUT, "%s: rank %" PRId64 ": rank is outside any layout; repair the file", path,
+                       seen->world - 1);
     if (layout->world && layout->world != world)
         return contradiction(path, meta_path, "world_size", layout->world, world, err);
     if (says_all && seen->world > world)

@@ -514,7 +514,7 @@ static int read_reference(struct hm_settle *s, struct hm_error *err) {
     if (load_cell(s, cell, err) != 0 || gather(s, cell, USABLE, err) != 0) return -1;
     bool have = true;
     for (int attempt = 0; attempt < 2; attempt++) {
-        qsort(r->side, r->sides, sizeof *r->side, by_side_key);
+        if (r->sides) qsort(r->side, r->sides, sizeof *r->side, by_side_key);
         size_t k = 0;
         have = true;
         r->n_ref = 0;
