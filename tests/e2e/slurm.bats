@@ -29,7 +29,9 @@ setup_file() {
     export NODE SLURM_CONF=$D/slurm.conf HINDMOST_LEDGER=$D/nodes.db
     printf '#!/bin/sh\nHINDMOST_LEDGER=%s exec %s node health %s\n' "$D/nodes.db" "$HINDMOST" "$NODE" >"$D/health"
     printf '#!/bin/sh\n[ -e %s/prolog-on ] || exit 0\nHINDMOST_LEDGER=%s exec %s node prolog %s\n' "$D" "$D/nodes.db" "$HINDMOST" "$NODE" >"$D/prolog"
-    chmod +x "$D/health" "$D/prolog"
+    # what slurmd runs: what the check said and its exit status stay to be looked at
+    printf '#!/bin/sh\n%s >%s 2>&1\necho $? >>%s\n' "$D/health" "$D/health.said" "$D/health.codes" >"$D/checked"
+    chmod +x "$D/health" "$D/prolog" "$D/checked"
     cat >"$SLURM_CONF" <<C
 ClusterName=hm
 SlurmctldHost=$NODE(127.0.0.1)
@@ -52,6 +54,9 @@ SlurmdSpoolDir=$D/spool
 SwitchType=switch/none
 MpiDefault=none
 Prolog=$D/prolog
+HealthCheckProgram=$D/checked
+HealthCheckInterval=2
+HealthCheckNodeState=ANY
 NodeName=$NODE NodeAddr=127.0.0.1 CPUs=1 State=UNKNOWN
 PartitionName=all Nodes=$NODE Default=YES MaxTime=10 State=UP
 C
@@ -139,7 +144,34 @@ state() { "$HINDMOST" node show "$NODE" --json - | jq -r '.nodes[0].state'; }
     [ "$(state)" = out ]
 }
 
-@test "HealthCheckProgram's command: silent when healthy; the prolog of a condemned node stops the job" {
+# Waits until slurmd has run the check that often more, then tells the last status.
+checked() {
+    local before runs
+    before=$(wc -l <"$D/health.codes" 2>/dev/null || echo 0)
+    for _ in $(seq 150); do
+        runs=$(wc -l <"$D/health.codes" 2>/dev/null || echo 0)
+        [ "$runs" -ge $((before + $1)) ] && { tail -n 1 "$D/health.codes"; return; }
+        sleep 0.1
+    done
+    echo "not run by slurmd"
+}
+
+@test "HealthCheckProgram: slurmd runs it; silent when healthy, one line when not" {
+    [ "$(checked 2)" = 0 ]
+    [ ! -s "$D/health.said" ]
+    "$HINDMOST" node mark --evidence - <<<"{\"node\":\"$NODE\",\"source\":\"watch\",\"kind\":\"gpu-lost\"}"
+    [ "$(checked 2)" = 2 ]
+    [ "$(wc -l <"$D/health.said")" = 1 ]
+    grep -q '^ERROR:  hindmost:  Health check failed:  the ledger says draining: gpu-lost' "$D/health.said"
+    for _ in 1 2 3 4 5; do # quick: far below the interval, so that it costs a job nothing
+        local start=$EPOCHREALTIME
+        "$D/health" >/dev/null || true
+        took="$took $(awk "BEGIN {print $EPOCHREALTIME - $start}")"
+    done
+    echo "seconds a check:$took"
+}
+
+@test "the prolog of a condemned node stops the job" {
     run "$D/health"
     [ "$status" = 0 ] && [ -z "$output" ]
     for _ in $(seq 100); do [ "$(slurm)" = " State=IDLE" ] && break; sleep 0.1; done
