@@ -66,6 +66,9 @@ struct hm_out;
 /* Opens an output. Returns NULL on failure. Give it to hm_out_commit or hm_out_abort. */
 HM_API struct hm_out *hm_out_open(const char *path, struct hm_error *err);
 
+/* An output into memory: once committed, *text (free it with free()) holds *size bytes and a 0 behind them. */
+HM_API struct hm_out *hm_out_memory(char **text, size_t *size, struct hm_error *err);
+
 /* Appends bytes, or printf-formatted text. Errors are remembered and reported by hm_out_commit. */
 HM_API void hm_out_write(struct hm_out *out, const void *bytes, size_t size);
 HM_API void hm_out_printf(struct hm_out *out, const char *format, ...) HM_PRINTF(2, 3);

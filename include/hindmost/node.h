@@ -144,6 +144,22 @@ HM_API int hm_ledger_write_history(struct hm_ledger *ledger, const char *node, s
                                    struct hm_error *err);
 HM_API int hm_ledger_write_metrics(struct hm_ledger *ledger, struct hm_out *out, struct hm_error *err);
 
+/* ---- the ledger over HTTP ---- */
+#define HM_SERVE_AT "127.0.0.1:9633"
+struct hm_serve_options {
+    const char *ledger; /* read anew for each request; need not be there yet */
+    const char
+        *listen; /* "ADDRESS:PORT", "[IPv6]:PORT", ":PORT" (all addresses); port 0: any free one; NULL: HM_SERVE_AT */
+    const char *certificate, *key; /* PEM files for HTTPS; NULL: HTTP */
+};
+struct hm_server;
+/* Answers GET /metrics with what hm_ledger_write_metrics writes, in a thread of its own; 500 and the reason if the ledger cannot be
+ * read. NULL on failure. */
+HM_API struct hm_server *hm_serve(const struct hm_serve_options *options, struct hm_error *err);
+HM_API int hm_serve_port(const struct hm_server *server);
+/* Ends requests under way and frees. NULL is allowed. */
+HM_API void hm_serve_stop(struct hm_server *server);
+
 /* ---- evidence as it comes ---- */
 /* A list of evidence that owns its text. */
 struct hm_evidence_list;

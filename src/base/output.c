@@ -110,6 +110,17 @@ struct hm_out *hm_out_open(const char *path, struct hm_error *err) {
     return out;
 }
 
+struct hm_out *hm_out_memory(char **text, size_t *size, struct hm_error *err) {
+    struct hm_out *out = hm_alloc(1, sizeof *out);
+    *text = NULL;
+    *size = 0;
+    if (out && (out->path = hm_strdup("memory")) && !hm_fault_hit()) out->file = open_memstream(text, size);
+    if (out && out->file) return out;
+    if (out) release(out);
+    hm_fail_memory(err);
+    return NULL;
+}
+
 void hm_out_write(struct hm_out *out, const void *bytes, size_t size) {
     if (out->failed || size == 0) return;
     errno = 0;

@@ -10,12 +10,14 @@ static const struct {
 } actions[] = {{"apply", node_apply},    {"health", node_health}, {"prolog", node_health}, {"lemons", node_lemons},
                {"spares", node_spares},  {"judge", node_judge},   {"list", node_ledger},   {"show", node_ledger},
                {"history", node_ledger}, {"export", node_ledger}, {"add", node_ledger},    {"mark", node_ledger},
-               {"clear", node_ledger},   {"hold", node_ledger},   {"except", node_ledger}};
+               {"clear", node_ledger},   {"hold", node_ledger},   {"except", node_ledger}, {"serve", node_serve}};
 
 const char node_help[] =
     "usage: hindmost node ACTION [options]\n\n"
     "  list [--json FILE], show NODE, history [NODE] [--json FILE]\n"
     "  export [--textfile FILE.prom] [--json FILE]   Prometheus text, and the whole history\n"
+    "  serve [--listen 127.0.0.1:9633] [--tls-certificate FILE --tls-key FILE]   /metrics over HTTP until it is "
+    "stopped\n"
     "  add NODE [--class C] [--untested]             a new node; untested ones are out until a sweep passes\n"
     "  mark --evidence FILE|- [--node NAME]          evidence (JSON, dcgmi diag -j, kernel log); policy moves the "
     "node\n"

@@ -7,6 +7,7 @@ int node_ledger(int argc, char **argv);
 int node_lemons(int argc, char **argv);
 int node_spares(int argc, char **argv);
 int node_apply(int argc, char **argv);
+int node_serve(int argc, char **argv);
 int node_health(int argc, char **argv);
 
 /* Which ledger: as given, $HINDMOST_LEDGER, or the usual place; and who acts. */
