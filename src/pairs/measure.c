@@ -13,31 +13,44 @@ static const double SPIN_S = 200e-6;  /* longer than a small message takes, shor
 static const double TRIP_S = 50e-3;   /* a message that takes so long is large enough */
 static const double LATENCY_PART = 4; /* a quarter of the time goes to latency */
 
-void hm_wait(MPI_Request *request, int nap_us) {
+/* Until a request is done. A rank that has nothing to do for long naps `nap_us` at a time, so that it leaves the core to whoever
+ * is being measured. */
+static void doze(MPI_Request request, int nap_us) {
     double begin = MPI_Wtime();
-    for (int done = 0; MPI_Test(request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && !done;)
+    int done = 0;
+    while (MPI_Request_get_status(request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && !done)
         if (MPI_Wtime() - begin < SPIN_S)
             sched_yield();
         else
             usleep((useconds_t)nap_us);
 }
 
-void hm_meet(MPI_Comm comm) {
+/* The largest of each of `n` <= 2 values in all ranks of comm; all have arrived by then. */
+static void largest(double *values, int n, MPI_Comm comm, int nap_us) {
     MPI_Request request;
-    MPI_Ibarrier(comm, &request);
-    hm_wait(&request, IDLE_NAP_US);
+    double mine[2];
+    memcpy(mine, values, (size_t)n * sizeof *mine);
+    MPI_Iallreduce(mine, values, n, MPI_DOUBLE, MPI_MAX, comm, &request);
+    doze(request, nap_us);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+}
+
+void hm_meet(MPI_Comm comm) {
+    largest((double[]){0}, 1, comm, IDLE_NAP_US);
 }
 
 static void send(const struct hm_work *w, int bytes, int partner) {
     MPI_Request request;
     MPI_Isend(w->buffer, bytes, MPI_BYTE, partner, 0, MPI_COMM_WORLD, &request);
-    hm_wait(&request, NAP_US);
+    doze(request, NAP_US);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
 }
 
 static void receive(const struct hm_work *w, int partner) {
     MPI_Request request;
     MPI_Irecv(w->buffer, w->bytes, MPI_BYTE, partner, 0, MPI_COMM_WORLD, &request);
-    hm_wait(&request, NAP_US);
+    doze(request, NAP_US);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
 }
 
 /* What the leader sends first in each message: its size, and whether it is the last. */
@@ -108,17 +121,9 @@ static double reduce(const struct hm_work *w, int bytes, MPI_Comm comm) {
     MPI_Request request;
     double start = MPI_Wtime();
     MPI_Iallreduce(w->buffer, w->other, bytes / (int)sizeof(float), MPI_FLOAT, MPI_SUM, comm, &request);
-    hm_wait(&request, NAP_US);
+    doze(request, NAP_US);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
     return MPI_Wtime() - start;
-}
-
-/* The largest of each of `n` values in all ranks. */
-static void largest(double *values, int n, MPI_Comm comm) {
-    MPI_Request request;
-    double mine[2];
-    memcpy(mine, values, (size_t)n * sizeof *mine);
-    MPI_Iallreduce(mine, values, n, MPI_DOUBLE, MPI_MAX, comm, &request);
-    hm_wait(&request, NAP_US);
 }
 
 /* An all-reduce lasts until the last rank has its sum: one with a slow way out is done long before those that wait for it. All
@@ -129,11 +134,9 @@ struct hm_timing hm_time_group(const struct hm_work *w, MPI_Comm comm) {
     MPI_Comm_size(comm, &size);
     memset(w->buffer, 0, (size_t)w->bytes); /* zeros: sums that neither overflow nor underflow */
     for (;;) {
-        MPI_Request together;
-        MPI_Ibarrier(comm, &together);
-        hm_wait(&together, NAP_US);
+        largest((double[]){0}, 1, comm, NAP_US);                        /* together */
         double times[] = {reduce(w, bytes, comm), MPI_Wtime() - begin}; /* of this one, and of all */
-        largest(times, 2, comm);
+        largest(times, 2, comm, NAP_US);
         if (repeats++ > 0) best = fmin(best, times[0]); /* the first of its size warms up */
         if (repeats > 1 && best < TRIP_S && bytes < w->bytes) {
             bytes = larger(bytes, w->bytes);

@@ -10,9 +10,6 @@ struct hm_work {
     double seconds; /* for one measurement */
 };
 
-/* Waits for a request. A rank that has nothing to do for long naps `nap_us` at a time, so that it leaves the core to whoever
- * is being measured. */
-void hm_wait(MPI_Request *request, int nap_us);
 /* Waits, mostly asleep, until all ranks are here. */
 void hm_meet(MPI_Comm comm);
 

@@ -64,6 +64,10 @@ static struct hm_link link_of(int a, int b, int round) {
 
 int hm_plan_links(const struct hm_host *host, int n, int round, struct hm_limits limits, struct hm_link *link) {
     int links = 0;
+    if (n == 3) { /* too few for a good partner to be left: every link once */
+        link[0] = link_of(round % 3, (round + 1) % 3, round);
+        return 1;
+    }
     if (round == 0) {
         for (; links < n / 2; links++) link[links] = link_of(2 * links, 2 * links + 1, round);
         return links;

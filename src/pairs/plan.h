@@ -40,7 +40,7 @@ void hm_count_link(struct hm_host *host, const struct hm_link *link);
 
 /* The links of a round (0, 1, 2) into link[n]; returns how many. Rounds 0 and 1 are passes of disjoint pairs: neighbours;
  * then, sorted by speed, the slow with the fast. Round 2: each doubtful host with the fastest, to be measured alone, one
- * after another; none if nobody is doubtful. */
+ * after another; none if nobody is doubtful. Of three hosts, every round measures one link. */
 int hm_plan_links(const struct hm_host *host, int n, int round, struct hm_limits limits, struct hm_link *link);
 
 /* Groups of about m of n hosts (ByteRobust): in partition 0 by x / m, in partition 1 by x mod (n / m). */
