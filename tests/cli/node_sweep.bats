@@ -89,13 +89,13 @@ in_group() { sh -c 'echo $$ >"$1/cgroup.procs" && shift && exec "$@"' - "$group"
     ldconfig -p | grep -q libopenblas || skip "no OpenBLAS"
     quota_group || skip "$why"
     gemm='.tests[] | select(.name == "cpu-gemm/fp64_gflops")'
-    for i in $(seq 15); do
+    for _ in $(seq 15); do
         in_group "$HINDMOST" sweep --budget 3s --node n1 --class c -o fleet.jsonl --json fast.json >/dev/null || [ $? = 1 ]
         "$HINDMOST" node judge fleet.jsonl --learn baseline.json >/dev/null || [ $? -le 2 ]
         ! jq -e '.c["cpu-gemm/fp64_gflops"] > 0' baseline.json >/dev/null || break
     done
     expect '.c["cpu-gemm/fp64_gflops"] > 0' baseline.json
-    for i in $(seq "${HM_SLOWED_REPEATS:-3}"); do
+    for _ in $(seq "${HM_SLOWED_REPEATS:-3}"); do
         slow_group
         run in_group "$HINDMOST" sweep --budget 3s --node n1 --class c -b baseline.json --json slow.json
         echo "$output"
@@ -105,6 +105,31 @@ in_group() { sh -c 'echo $$ >"$1/cgroup.procs" && shift && exec "$@"' - "$group"
         in_group "$HINDMOST" sweep --budget 3s --node n1 --class c -b baseline.json --json fast.json || [ $? -le 2 ]
         expect "$gemm | .variance > -0.5" fast.json
     done
+}
+
+# Whether the driver, cuBLAS and NVML are called as their interfaces say; the figures mean nothing (tests/fakes/gpu.c).
+fake_gpus() {
+    mkdir -p gpu
+    for name in libcuda.so.1 libcublas.so.12 libnvidia-ml.so.1; do ln -sf "$BUILD/tests/libfake_gpu.so" gpu/$name; done
+    "${@:2}" env LD_LIBRARY_PATH="$PWD/gpu" "$HINDMOST" sweep --budget 15s --json "$1"
+}
+
+@test "GPUs: products, copies, copies between them, clocks and heat, by stand-ins for the libraries" {
+    [ ! -e /dev/nvidiactl ] || skip "this machine has a GPU"
+    fake_gpus good.json || [ $? = 1 ]
+    for name in gemm-flops/FP32 mem-bw/H2D_Mem_BW mem-bw/D2H_Mem_BW mem-bw/D2D_Mem_BW mem-bw/P2P_Mem_BW mem-bw/P2P_asymmetry; do
+        expect "[.tests[] | select(.name == \"$name:0\" or .name == \"$name:1\") | .value > 0] == [true, true]" good.json
+    done
+    expect '[.tests[] | select(.name | test("gemm-flops/mismatch_count")) | .verdict] == ["pass", "pass"]' good.json
+    expect '[.tests[] | select(.name | test("gpu_clock_min_mhz")) | .value] == [1410, 1411]' good.json
+    expect '[.tests[] | select(.name | test("gpu_temperature_max_c")) | .value] == [61, 62]' good.json
+    expect '[.tests[] | select(.name | test("gpu_throttle_count")) | .verdict] == ["pass", "pass"]' good.json
+    run fake_gpus bad.json env FAKE_GPU_FLIP=1 FAKE_GPU_HOT=1
+    [ "$status" = 2 ]
+    expect '.tests[] | select(.name == "gemm-flops/mismatch_count:1") | .verdict == "fail" and .value >= 1' bad.json
+    expect '.tests[] | select(.name == "gemm-flops/mismatch_count:0") | .verdict == "pass"' bad.json
+    expect '.tests[] | select(.name == "sensors/gpu_throttle_count:0") | .verdict == "warn" and .value > 0' bad.json
+    expect '.tests[] | select(.name == "sensors/gpu_throttle_count:1") | .verdict == "pass"' bad.json
 }
 
 @test "bad input: one line" {
