@@ -93,8 +93,9 @@ int hm_sweep_memory(struct hm_sweep *s, double seconds, struct hm_error *err) {
     struct copy c = {hm_map(most, NULL), hm_map(most, NULL), 0, s->threads};
     int status = c.from && c.to ? 0 : hm_fail_memory(err);
     if (status == 0) {
-        /* To fill memory for the first time costs more than to copy it: what is not filled after half of the time stays out. */
-        for (; c.bytes < most && hm_sweep_fits(begin, seconds / 2, 0); c.bytes += part) {
+        /* To fill memory for the first time costs more than to copy it: what is not filled after half of the time stays out (the least
+         * that is worth measuring may take more). */
+        for (; c.bytes < most && hm_sweep_fits(begin, seconds * (c.bytes < least ? 0.9 : 0.5), 0); c.bytes += part) {
             memset(c.from + c.bytes, 1, part);
             memset(c.to + c.bytes, 2, part);
         }
