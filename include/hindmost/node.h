@@ -176,7 +176,7 @@ HM_API void hm_evidence_free(struct hm_evidence_list *list);
 
 struct hm_sweep_options {
     const char *node, *class_name; /* NULL: the host's name; "" */
-    double budget_s;               /* wall time for all tests together; each makes at least 3 repeats */
+    double budget_s;               /* wall time for all tests together; what does not fit is shortened or left out */
     const char *baseline;          /* JSON metric -> value (by class or flat), NULL: none */
     const char *history; /* JSON lines of earlier sweeps; this node's own are judged against without baseline */
     const char *folder;  /* where the disk test writes 64 MB and removes it; NULL: /tmp */

@@ -1,8 +1,9 @@
 /* sweep_gpu.c - each GPU through the CUDA driver and cuBLAS, both found at run time: sustained single-precision GEMM with
- * a bit-exact repeat check, and copies to, from and within the device. A machine without them has the tests absent. */
+ * a bit-exact repeat check, and copies to, from, within and between the devices. A machine without them has the tests absent. */
 #include "node/sweep.h"
 
 #include <dlfcn.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -21,6 +22,9 @@ struct cuda {
     int (*to_device)(device_pointer, const void *, size_t);
     int (*to_host)(void *, device_pointer, size_t);
     int (*within)(device_pointer, device_pointer, size_t);
+    int (*between)(device_pointer, void *, device_pointer, void *, size_t);
+    int (*may_access)(int *, int, int);
+    int (*access)(void *, unsigned);
     int (*alloc_host)(void **, size_t);
     int (*free_host)(void *);
     int (*wait)(void);
@@ -48,6 +52,9 @@ static const char *load(struct cuda *c) {
                  {"cuMemcpyHtoD_v2", &c->to_device},
                  {"cuMemcpyDtoH_v2", &c->to_host},
                  {"cuMemcpyDtoD_v2", &c->within},
+                 {"cuMemcpyPeer", &c->between},
+                 {"cuDeviceCanAccessPeer", &c->may_access},
+                 {"cuCtxEnablePeerAccess", &c->access},
                  {"cuMemAllocHost_v2", &c->alloc_host},
                  {"cuMemFreeHost", &c->free_host},
                  {"cuCtxSynchronize", &c->wait}};
@@ -152,24 +159,81 @@ static int gemm(struct hm_sweep *s, const struct cuda *c, int gpu, double second
     return status;
 }
 
+/* ---- between GPUs ---- */
+
+enum { PEERS_MOST = 64 };
+static const double least_s = 2; /* for a GPU: its context, matrices and four repeats of each test; an estimate */
+static const size_t peer_bytes = (size_t)64 << 20;
+
+/* GB/s from GPU a to GPU b, the best of 3 after one that warms up; 0 if a copy fails. */
+static double peer_rate(const struct cuda *c, const device_pointer *memory, void *const *context, int a, int b) {
+    double best = 0;
+    c->current(context[a]);
+    for (int r = 0; r < 4; r++) {
+        double start = hm_now_s();
+        if (c->between(memory[b], context[b], memory[a], context[a], peer_bytes) != 0 || c->wait() != 0) return 0;
+        double rate = (double)peer_bytes / (hm_now_s() - start) / 1e9;
+        if (r > 0 && rate > best) best = rate;
+    }
+    return best;
+}
+
+/* From each GPU to each other (directly where the driver allows it: NVLink or PCIe): for each GPU the median over its peers, and
+ * how many times slower than that its worst peer is. One slow link shows in the second. */
+static int peers(struct hm_sweep *s, const struct cuda *c, void *const *context, const int *device, int gpus,
+                 double seconds) {
+    device_pointer memory[PEERS_MOST] = {0};
+    double rate[PEERS_MOST], begin = hm_now_s();
+    int status = 0;
+    bool ready = true;
+    for (int g = 0; ready && g < gpus; g++)
+        ready = c->current(context[g]) == 0 && c->alloc(&memory[g], peer_bytes) == 0;
+    for (int a = 0; ready && a < gpus; a++)
+        for (int b = 0, can; b < gpus; b++)
+            if (a != b && c->current(context[a]) == 0 && c->may_access(&can, device[a], device[b]) == 0 && can)
+                c->access(context[b], 0); /* already open is no error to us */
+    for (int a = 0; status == 0 && a < gpus; a++) {
+        size_t n = 0;
+        double least = INFINITY;
+        for (int b = 0; ready && b < gpus && (a + b == 0 || hm_sweep_fits(begin, seconds, 0)); b++)
+            if (a != b) least = fmin(least, rate[n++] = peer_rate(c, memory, context, a, b));
+        const char *absent = !ready ? "no room on the devices" : n == 0 ? "the budget is too short" : NULL;
+        struct hm_test *t = add(s, "mem-bw/P2P_Mem_BW", a, "GB/s", absent);
+        double middle = n ? hm_median(rate, n) : 0;
+        if (!t || (n && hm_sweep_sample(t, middle) != 0)) status = -1;
+        if (status == 0) t = add(s, "mem-bw/P2P_asymmetry", a, "ratio", absent);
+        if (!t || (n && hm_sweep_sample(t, least > 0 ? middle / least : 1e9) != 0)) status = -1;
+        if (t) t->precision = 0.1;
+    }
+    for (int g = 0; g < gpus; g++)
+        if (memory[g] && c->current(context[g]) == 0) c->free(memory[g]);
+    return status;
+}
+
 int hm_sweep_gpu(struct hm_sweep *s, double seconds, struct hm_error *err) {
     struct cuda c = {0};
-    int gpus = 0, status = 0;
+    int gpus = 0, good = 0, status = 0, device[PEERS_MOST];
+    void *context[PEERS_MOST];
     const char *absent = load(&c);
     if (!absent && (c.init(0) != 0 || c.count(&gpus) != 0 || gpus == 0)) absent = "no GPU";
     if (absent) return hm_sweep_add(s, "gemm-flops/FP32", "GFLOP/s", 0.03, absent) ? 0 : hm_fail_memory(err);
-    for (int g = 0; status == 0 && g < gpus; g++) {
-        int device;
-        void *context;
-        if (c.device(&device, g) != 0 || c.retain(&context, device) != 0 || c.current(context) != 0) {
+    double each = seconds / gpus * (gpus > 1 ? 0.8 : 1);
+    if (each < least_s)
+        return hm_sweep_leave_out(s, "gemm-flops/FP32", "GFLOP/s", 0.03, least_s * gpus, seconds) ? 0
+                                                                                                  : hm_fail_memory(err);
+    for (int g = 0; status == 0 && g < gpus && g < PEERS_MOST; g++) {
+        if (c.device(&device[good], g) != 0 || c.retain(&context[good], device[good]) != 0 ||
+            c.current(context[good]) != 0) {
             struct hm_test *t = add(s, "gemm-flops/mismatch_count", g, "repeats", NULL);
             if (t) t->exact = true; /* the GPU is there and does not answer */
             status = t ? hm_sweep_sample(t, 1) : -1;
             continue;
         }
-        status = gemm(s, &c, g, seconds / gpus * 0.7);
-        if (status == 0) status = copies(s, &c, g, seconds / gpus * 0.3);
-        c.release(device);
+        good++;
+        status = gemm(s, &c, g, each * 0.7);
+        if (status == 0) status = copies(s, &c, g, each * 0.3);
     }
+    if (status == 0 && good > 1 && good == gpus) status = peers(s, &c, context, device, gpus, seconds * 0.2);
+    for (int g = 0; g < good; g++) c.release(device[g]);
     return status == 0 ? 0 : hm_fail_memory(err);
 }

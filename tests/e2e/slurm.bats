@@ -100,7 +100,7 @@ state() { "$HINDMOST" node show "$NODE" --json - | jq -r '.nodes[0].state'; }
 
 @test "the sweep runs as a job; its bad verdict drains with our prefix; a pass resumes" {
     echo '{"mem-bw/host_copy_gbs": 1e6}' >b.json
-    run srun -w "$NODE" "$HINDMOST" sweep --budget 1s --node "$NODE" -b "$PWD/b.json" --json "$PWD/s.json"
+    run srun -w "$NODE" "$HINDMOST" sweep --budget 10s --node "$NODE" -b "$PWD/b.json" --json "$PWD/s.json"
     [ "$status" = 2 ]
     expect '.verdict == "fail"' s.json
     "$HINDMOST" node mark --evidence s.json
