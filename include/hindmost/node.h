@@ -117,7 +117,7 @@ HM_API int hm_ledger_except(struct hm_ledger *ledger, const char *node, const ch
                             const char *why, double time_s, struct hm_error *err);
 
 /* Evidence about a node. An unknown node is added as healthy, then judged. */
-struct hm_evidence {
+struct hm_node_evidence {
     const char *node, *class_name; /* class may be NULL */
     const char *source;            /* who says so: "watch", "sweep", "kernel", "dcgm", a person */
     const char *kind;              /* what the policy goes by: "gpu-lost", "xid-79", "alarm-replace", "sweep-fail" */
@@ -126,7 +126,7 @@ struct hm_evidence {
 };
 /* Records n pieces of evidence in one transaction and lets the policy move the nodes. What the cap or a hold keeps from
  * leaving becomes suspect, and the step says why. */
-HM_API int hm_ledger_evidence(struct hm_ledger *ledger, const struct hm_evidence *evidence, size_t n,
+HM_API int hm_ledger_evidence(struct hm_ledger *ledger, const struct hm_node_evidence *evidence, size_t n,
                               const struct hm_ledger_run *run, struct hm_error *err);
 
 struct hm_node_row {
@@ -169,7 +169,7 @@ struct hm_evidence_list;
 HM_API struct hm_evidence_list *hm_evidence_read(const char *path, const char *node, double now_s,
                                                  struct hm_error *err);
 HM_API size_t hm_evidence_count(const struct hm_evidence_list *list);
-HM_API const struct hm_evidence *hm_evidence_items(const struct hm_evidence_list *list);
+HM_API const struct hm_node_evidence *hm_evidence_items(const struct hm_evidence_list *list);
 HM_API void hm_evidence_free(struct hm_evidence_list *list);
 
 /* ---- the sweep: tests of one node ---- */

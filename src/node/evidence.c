@@ -13,7 +13,7 @@ enum { FILE_LIMIT = 64 << 20 };
 static const double XID_MERGE_S = 5; /* Delta, SC 2025 */
 
 struct hm_evidence_list {
-    struct hm_evidence *item;
+    struct hm_node_evidence *item;
     size_t count, room;
 };
 
@@ -23,17 +23,17 @@ static const char *copy(const char *text, bool *failed) {
     return c;
 }
 
-static int append(struct hm_evidence_list *l, const struct hm_evidence *e, struct hm_error *err) {
-    struct hm_evidence *grown = hm_grow(l->item, l->count, &l->room, sizeof *grown);
+static int append(struct hm_evidence_list *l, const struct hm_node_evidence *e, struct hm_error *err) {
+    struct hm_node_evidence *grown = hm_grow(l->item, l->count, &l->room, sizeof *grown);
     bool failed = !grown;
     if (failed) return hm_fail_memory(err);
     l->item = grown;
-    grown[l->count++] = (struct hm_evidence){.node = copy(e->node, &failed),
-                                             .class_name = copy(e->class_name, &failed),
-                                             .source = copy(e->source, &failed),
-                                             .kind = copy(e->kind, &failed),
-                                             .detail = copy(e->detail, &failed),
-                                             .time_s = e->time_s};
+    grown[l->count++] = (struct hm_node_evidence){.node = copy(e->node, &failed),
+                                                  .class_name = copy(e->class_name, &failed),
+                                                  .source = copy(e->source, &failed),
+                                                  .kind = copy(e->kind, &failed),
+                                                  .detail = copy(e->detail, &failed),
+                                                  .time_s = e->time_s};
     return failed ? hm_fail_memory(err) : 0;
 }
 
@@ -57,12 +57,12 @@ static int own(struct hm_evidence_list *l, const json_t *o, const char *path, co
         return hm_fail(err, HM_ERR_INPUT, "%s: \"time\" is no number; give seconds since 1970", path);
     if (tier) snprintf(joined, sizeof joined, "%s-%s", kind, tier);
     char *text = detail && !json_is_string(detail) ? json_dumps(detail, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
-    struct hm_evidence e = {.node = named,
-                            .class_name = json_string_value(json_object_get(o, "class")),
-                            .source = source ? source : "unnamed",
-                            .kind = tier ? joined : kind,
-                            .detail = text ? text : json_string_value(detail),
-                            .time_s = time ? json_number_value(time) : now_s};
+    struct hm_node_evidence e = {.node = named,
+                                 .class_name = json_string_value(json_object_get(o, "class")),
+                                 .source = source ? source : "unnamed",
+                                 .kind = tier ? joined : kind,
+                                 .detail = text ? text : json_string_value(detail),
+                                 .time_s = time ? json_number_value(time) : now_s};
     int status = append(l, &e, err);
     free(text);
     return status;
@@ -102,11 +102,11 @@ static int dcgm_result(struct hm_evidence_list *l, const char *test, const json_
              : json_is_integer(id) ? gpu
                                    : "?",
              text ? text : "no reason given");
-    struct hm_evidence e = {.node = node,
-                            .source = "dcgm",
-                            .kind = fail && severe(r) ? "dcgm-fail" : "dcgm-warn",
-                            .detail = detail,
-                            .time_s = now_s};
+    struct hm_node_evidence e = {.node = node,
+                                 .source = "dcgm",
+                                 .kind = fail && severe(r) ? "dcgm-fail" : "dcgm-warn",
+                                 .detail = detail,
+                                 .time_s = now_s};
     return append(l, &e, err);
 }
 
@@ -146,13 +146,41 @@ static int sweep(struct hm_evidence_list *l, const json_t *root, const char *pat
         if (v && name && why && (strcmp(v, "fail") == 0 || strcmp(v, "warn") == 0) && used + 1 < sizeof detail)
             snprintf(detail + used, sizeof detail - used, "%s%s %s", used ? "; " : "", name, why);
     }
-    struct hm_evidence e = {.node = named ? named : node,
-                            .class_name = json_string_value(json_object_get(root, "class")),
-                            .source = "sweep",
-                            .kind = kind,
-                            .detail = *detail ? detail : NULL,
-                            .time_s = now_s};
+    struct hm_node_evidence e = {.node = named ? named : node,
+                                 .class_name = json_string_value(json_object_get(root, "class")),
+                                 .source = "sweep",
+                                 .kind = kind,
+                                 .detail = *detail ? detail : NULL,
+                                 .time_s = now_s};
     return append(l, &e, err);
+}
+
+/* ---- pairs and groups of hosts ---- */
+
+/* hindmost.pairs/1: "sweep-fail" of each culprit, with what was measured. Of the others it says nothing. */
+static int pairs(struct hm_evidence_list *l, const json_t *root, const char *path, double now_s, struct hm_error *err) {
+    const json_t *culprits = json_object_get(root, "culprits");
+    size_t i, k;
+    json_t *name, *node;
+    if (!json_is_array(culprits))
+        return hm_fail(err, HM_ERR_INPUT, "%s: pairs without \"culprits\"; give the file of hindmost-pairs", path);
+    json_array_foreach(culprits, i, name) {
+        char *detail = NULL;
+        if (!json_string_value(name)) return hm_fail(err, HM_ERR_INPUT, "%s: a culprit is no name", path);
+        json_array_foreach(json_object_get(root, "nodes"), k, node) {
+            const char *of = json_string_value(json_object_get(node, "node"));
+            if (!detail && of && strcmp(of, json_string_value(name)) == 0) detail = json_dumps(node, JSON_COMPACT);
+        }
+        struct hm_node_evidence e = {.node = json_string_value(name),
+                                     .source = "pairs",
+                                     .kind = "sweep-fail",
+                                     .detail = detail,
+                                     .time_s = now_s};
+        int status = append(l, &e, err);
+        free(detail);
+        if (status != 0) return -1;
+    }
+    return 0;
 }
 
 /* ---- kernel log ---- */
@@ -221,7 +249,7 @@ static int xid_line(struct hm_evidence_list *l, struct xid_events *seen, const c
     char kind[32], detail[400];
     snprintf(kind, sizeof kind, "xid-%ld", code);
     snprintf(detail, sizeof detail, "%.*s", (int)strcspn(at, "\r\n"), at);
-    struct hm_evidence e = {
+    struct hm_node_evidence e = {
         .node = node, .source = "kernel", .kind = kind, .detail = detail, .time_s = since_boot ? now_s : t};
     return append(l, &e, err);
 }
@@ -280,6 +308,8 @@ static int parse(struct hm_evidence_list *l, struct hm_str *s, const char *path,
     const char *schema = json_string_value(json_object_get(root, "schema"));
     if (schema && strcmp(schema, "hindmost.sweep/1") == 0)
         status = sweep(l, root, path, node, now_s, err);
+    else if (schema && strcmp(schema, "hindmost.pairs/1") == 0)
+        status = pairs(l, root, path, now_s, err);
     else if (diag)
         status = dcgm(l, diag, path, node, now_s, err);
     else if (json_is_object(root))
@@ -305,7 +335,7 @@ size_t hm_evidence_count(const struct hm_evidence_list *l) {
     return l->count;
 }
 
-const struct hm_evidence *hm_evidence_items(const struct hm_evidence_list *l) {
+const struct hm_node_evidence *hm_evidence_items(const struct hm_evidence_list *l) {
     return l->item;
 }
 

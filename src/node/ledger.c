@@ -380,7 +380,7 @@ void hm_ledger_release(struct hm_ledger *l, const char *node) {
 /* ---- evidence ---- */
 
 /* What the policy makes of one piece of evidence that was just recorded. */
-static int act(struct hm_ledger *l, const struct hm_evidence *e, const char *id, const struct hm_ledger_run *run,
+static int act(struct hm_ledger *l, const struct hm_node_evidence *e, const char *id, const struct hm_ledger_run *run,
                struct hm_error *err) {
     const struct hm_policy_rule *rule = hm_policy_rule(&l->policy, e->kind);
     double count, held, excepted;
@@ -430,7 +430,7 @@ static int act(struct hm_ledger *l, const struct hm_evidence *e, const char *id,
     return change(l, &c, run, err) < 0 ? -1 : 0;
 }
 
-static int record(struct hm_ledger *l, const struct hm_evidence *e, const struct hm_ledger_run *run,
+static int record(struct hm_ledger *l, const struct hm_node_evidence *e, const struct hm_ledger_run *run,
                   struct hm_error *err) {
     char id[32];
     if (!e->node || !*e->node || !e->kind || !*e->kind)
@@ -446,7 +446,7 @@ static int record(struct hm_ledger *l, const struct hm_evidence *e, const struct
     return act(l, e, id, run, err);
 }
 
-int hm_ledger_evidence(struct hm_ledger *l, const struct hm_evidence *evidence, size_t n,
+int hm_ledger_evidence(struct hm_ledger *l, const struct hm_node_evidence *evidence, size_t n,
                        const struct hm_ledger_run *run, struct hm_error *err) {
     if (begin(l, err) != 0) return -1;
     int status = 0;

@@ -51,6 +51,15 @@ int hm_drop(struct hm_recording *r, const char *what, size_t count, const char *
     return d.what && d.why ? 0 : -1;
 }
 
+int hm_recording_check_side(const struct hm_recording *r, const struct hm_side_row *s, struct hm_error *err) {
+    if (s->mc < HM_MAX_CHUNKS) return 0;
+    return hm_fail(err, HM_ERR_INPUT,
+                   "%s: %s at stage %" PRIu32 ", seq_id %" PRIu32 ": mc %" PRId32
+                   " is outside any layout (0 to %d); repair the file",
+                   r->path, hm_op_types[hm_key_type(s->key)].name, hm_key_stage(s->key), hm_key_seq(s->key), s->mc,
+                   HM_MAX_CHUNKS - 1);
+}
+
 /* What the trace itself tells of the layout. Rank numbers count (stage * dp + dp_rank) * dsp * tp. */
 static struct hm_layout layout_seen(const struct hm_recording *r, int64_t ranks, int64_t chunks) {
     struct hm_layout seen = {.dp = r->layout.dp, .vpp = chunks > 0 ? chunks : 1, .world = ranks};
@@ -168,6 +177,7 @@ static int take_reference(struct hm_recording *r, struct hm_error *err) {
     for (size_t i = 0; i < r->sides; i++) {
         const struct hm_side_row *s = &r->side[i];
         if (i && hm_key_op(s->key) == hm_key_op(r->side[i - 1].key)) return 1;
+        if (hm_recording_check_side(r, s, err) != 0) return -1;
         r->ref[r->n_ref++] = (struct hm_ref_op){
             hm_key_stage(s->key), hm_key_type(s->key), hm_key_seq(s->key), s->mc, s->mb, s->gmc, s->start_s, s->end_s};
         if (s->mc + 1 > r->layout.vpp) r->layout.vpp = s->mc + 1;

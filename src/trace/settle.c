@@ -535,6 +535,7 @@ static int read_reference(struct hm_settle *s, struct hm_error *err) {
                 have = false;
                 break;
             }
+            if (hm_recording_check_side(r, &r->side[k], err) != 0) return -1;
             uint64_t used = r->side[k].key;
             r->ref[r->n_ref++] = (struct hm_ref_op){
                 hm_key_stage(row->key), hm_key_type(row->key), hm_key_seq(row->key), r->side[k].mc,

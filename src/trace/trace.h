@@ -21,6 +21,7 @@ struct hm_row {
 #endif
 enum { HM_DP_BITS = 14, HM_STAGE_BITS = 8, HM_TYPE_BITS = 4, HM_SEQ_BITS = 17 };
 enum { HM_MAX_DP = 1 << HM_DP_BITS, HM_MAX_STAGES = 1 << HM_STAGE_BITS, HM_MAX_SEQ = 1 << HM_SEQ_BITS };
+enum { HM_MAX_CHUNKS = 1 << 12 }; /* model chunks of a stage: there are never more than layers */
 /* Ops of one replica in one step: 64 stages with 4 chunks and 512 microbatches have 0.8 million. */
 enum { HM_MAX_CELL_OPS = 1 << 20 };
 #define HM_KEY_DEAD UINT64_MAX /* a row that was left out */
@@ -199,6 +200,8 @@ int hm_recording_load(struct hm_recording *r, size_t group, struct hm_error *err
 void hm_recording_release_rows(struct hm_recording *r);
 void hm_recording_free(struct hm_recording *r);
 
+/* What the model will take as it is must make sense: an error if a row of the reference cell's columns does not. */
+int hm_recording_check_side(const struct hm_recording *r, const struct hm_side_row *s, struct hm_error *err);
 /* Adds an entry to `dropped`; takes a printf-formatted reason. 0, or -1 without memory. */
 int hm_drop(struct hm_recording *r, const char *what, size_t count, const char *why, ...) HM_PRINTF(4, 5);
 

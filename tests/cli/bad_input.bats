@@ -305,5 +305,6 @@ peak() {
         [ $status = 0 ] || [ $status = 3 ]
         [ $status = 0 ] || [ ! -e "$DIR/out.json" ]
         [ $LIMITED = 0 ] || [ $peak -lt 600 ]
+        case $change in mc*) [ $status = 3 ] && grep -q "mc 2000000000 is outside any layout" "$DIR/stderr" ;; esac
     done
 }

@@ -72,6 +72,12 @@ instrumented() { grep -qE '^HM_(SANITIZE|COVERAGE):BOOL=ON' "$BUILD/CMakeCache.t
     [ "$(wc -l <"$SOURCE/docs/examples/slowdown.c")" -le 45 ]
 }
 
+@test "all headers go together, in C and in C++" {
+    for header in "$SOURCE"/include/hindmost/*.h; do echo "#include <hindmost/${header##*/}>"; done >all.h
+    "$(compiler)" -std=c17 -Wall -Werror -I"$SOURCE/include" -fsyntax-only -x c all.h
+    if command -v g++ >/dev/null; then g++ -Wall -Werror -I"$SOURCE/include" -fsyntax-only -x c++ all.h; fi
+}
+
 @test "the headers stand alone, in C and in C++" {
     for header in "$SOURCE"/include/hindmost/*.h; do
         echo "#include <hindmost/${header##*/}>" | "$(compiler)" -std=c17 -Wall -Werror -I"$SOURCE/include" -fsyntax-only -x c -

@@ -110,3 +110,15 @@ L
     printf '{"node":"a","kind":"odd-%s","source":"t","time":%d}\n' two 1030 | "$HINDMOST" node mark -p p.yaml --evidence -
     [ "$(state a)" = draining ]
 }
+
+@test "hindmost-pairs' JSON is evidence against its culprits only" {
+    cat >pairs.json <<'P'
+{"schema": "hindmost.pairs/1", "verdict": "fail", "culprits": ["b"], "nodes": [{"node": "a", "bandwidth_gbs": 10}, {"node": "b", "bandwidth_gbs": 2, "why": "transfer time above 2 x the median"}]}
+P
+    "$HINDMOST" node mark --evidence pairs.json
+    [ "$(state b)" = draining ]
+    [ "$(state a)" = healthy ]
+    "$HINDMOST" node history b --json - | jq -e '.evidence[0] | .kind == "sweep-fail" and .source == "pairs" and (.detail | fromjson | .bandwidth_gbs == 2)'
+    echo '{"schema": "hindmost.pairs/1"}' >half.json
+    must_fail "culprits" node mark --evidence half.json
+}

@@ -38,7 +38,7 @@ static enum hm_node_state state(struct hm_ledger *l, const char *node) {
 }
 
 static void evidence(struct hm_ledger *l, const char *node, const char *kind, double t) {
-    struct hm_evidence e = {.node = node, .source = "test", .kind = kind, .time_s = t};
+    struct hm_node_evidence e = {.node = node, .source = "test", .kind = kind, .time_s = t};
     assert_int_equal(hm_ledger_evidence(l, &e, 1, NULL, NULL), 0);
 }
 
@@ -175,7 +175,7 @@ static void killed(void **unused) {
             struct hm_ledger *mine = hm_ledger_open(path, NULL, NULL);
             if (!mine) _exit(1);
             for (int i = 0;; i++) { /* until it is killed */
-                struct hm_evidence e = {
+                struct hm_node_evidence e = {
                     .node = i % 2 ? "a" : "b", .source = "t", .kind = "gpu-lost", .time_s = i * DAY};
                 hm_ledger_evidence(mine, &e, 1, NULL, NULL);
                 for (int s = HM_NODE_OUT; s <= HM_NODE_QUALIFIED + 1; s++)
