@@ -57,6 +57,7 @@ static int own(struct hm_evidence_list *l, const json_t *o, const char *path, co
         return hm_fail(err, HM_ERR_INPUT, "%s: \"time\" is no number; give seconds since 1970", path);
     if (tier) snprintf(joined, sizeof joined, "%s-%s", kind, tier);
     char *text = detail && !json_is_string(detail) ? json_dumps(detail, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
+    if (detail && !json_is_string(detail) && !text) return hm_fail_memory(err);
     struct hm_evidence e = {.node = named,
                             .class_name = json_string_value(json_object_get(o, "class")),
                             .source = source ? source : "unnamed",
@@ -229,18 +230,22 @@ static int xid_line(struct hm_evidence_list *l, struct xid_events *seen, const c
 static int lines(struct hm_evidence_list *l, char *text, const char *path, const char *node, double now_s,
                  struct hm_error *err) {
     struct xid_events seen = {0};
+    bool json = text[strspn(text, " \t\r\n")] == '{'; /* then every line is; a log may hold anything */
     int status = 0;
     size_t number = 0;
     for (char *line = text, *next; status == 0 && line && *line; line = next) {
         next = strchr(line, '\n');
         if (next) *next++ = 0;
         number++;
-        if (line[strspn(line, " \t\r")] == '{') {
+        const char *first = line + strspn(line, " \t\r");
+        if (*first == '{' || (json && *first)) {
             json_error_t why;
             json_t *o = json_loads(line, 0, &why);
             status = o ? own(l, o, path, node, now_s, err)
-                       : hm_fail(err, HM_ERR_INPUT, "%s: line %zu: %s; give JSON or kernel log lines", path, number,
-                                 why.text);
+                     : hm_json_no_memory(&why)
+                         ? hm_fail_memory(err)
+                         : hm_fail(err, HM_ERR_INPUT, "%s: line %zu: %s; give JSON or kernel log lines", path, number,
+                                   why.text);
             json_decref(o);
         } else if (strstr(line, "NVRM: Xid (")) {
             status = node ? xid_line(l, &seen, line, node, now_s, err)
@@ -270,7 +275,12 @@ static int slurp(struct hm_str *s, const char *path, struct hm_error *err) {
 
 static int parse(struct hm_evidence_list *l, struct hm_str *s, const char *path, const char *node, double now_s,
                  struct hm_error *err) {
-    json_t *root = json_loads(s->text, 0, NULL);
+    json_error_t not_json;
+    json_t *root = json_loads(s->text, 0, &not_json);
+    if (!root && hm_json_no_memory(&not_json)) return hm_fail_memory(err);
+    const char *first = s->text + strspn(s->text, " \t\r\n");
+    if (!root && *first == '[' && strchr("{]", first[1 + strspn(first + 1, " \t\r\n")]))
+        return hm_fail(err, HM_ERR_INPUT, "%s: line %d: %s; correct the JSON", path, not_json.line, not_json.text);
     if (!root) return lines(l, s->text, path, node, now_s, err);
     const json_t *diag = json_object_get(root, "DCGM Diagnostic");
     if (!diag) diag = json_object_get(root, "DCGM GPU Diagnostic");

@@ -99,3 +99,11 @@ L
     must_fail p.yaml node list -p p.yaml
     must_fail none node show none
 }
+
+@test "one bad line among many, or a broken array: refused with its line, nothing is kept" {
+    { alarm a replace; echo garbage; alarm b replace; } >e.jsonl
+    must_fail "line 2" node mark --evidence e.jsonl
+    printf '[{"node":"a","kind":"gpu-lost"},\n {bad}]' >e.json
+    must_fail "line 2" node mark --evidence e.json
+    "$HINDMOST" node history --json - | jq -e '.evidence == []'
+}
