@@ -5,6 +5,7 @@
 #include <math.h>
 #include <sqlite3.h>
 #include <string.h>
+#include <strings.h>
 
 struct hm_ledger {
     sqlite3 *db;
@@ -264,10 +265,23 @@ int hm_ledger_change(struct hm_ledger *l, const struct hm_node_change *c, const 
     return end(l, change(l, c, run, err), run && run->dry_run, err);
 }
 
+/* Names go to scontrol and kubectl: one that is an option, a list ("n[1-9]", "a,b") or Slurm's word for all nodes would move
+ * others than itself. */
+static int check_name(const char *node, struct hm_error *err) {
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-:";
+    size_t good = strspn(node, letters);
+    if (good > 0 && good <= 253 && !node[good] && *node != '-' && strcasecmp(node, "all") != 0) return 0;
+    return hm_fail(
+        err, HM_ERR_INPUT,
+        "a node's name is letters, digits and ._-:, not first -, not ALL; what was given (%zu bytes) is none",
+        strlen(node));
+}
+
 static int add(struct hm_ledger *l, const char *node, const char *class_name, bool untested, const char *who,
                double time_s, struct hm_error *err) {
     double known;
     const char *state = untested ? "out" : "healthy";
+    if (check_name(node, err) != 0) return -1;
     if (number_of(l, query(l, err, "s", "SELECT count(*) FROM node WHERE name = ?1", node), &known, err) != 0)
         return -1;
     if (known > 0)
