@@ -154,12 +154,9 @@ static int advance(struct work *w, struct hm_error *err) {
 
 static void refresh(void *context, const struct hm_node_row *r) {
     struct work *w = context;
-    char *why = hm_strdup(r->why);
-    if (why) {
-        hm_free(w->why);
-        w->why = why;
-    }
-    w->state = r->hold || !why ? HM_NODE_HEALTHY : r->state; /* on hold by now: nothing to do */
+    hm_free(w->why);
+    w->why = hm_strdup(r->why);                      /* NULL: out of memory */
+    w->state = r->hold ? HM_NODE_HEALTHY : r->state; /* on hold by now: nothing to do */
 }
 
 /* Advances a node that nobody else works on, from the state it is in by now. */
@@ -170,7 +167,7 @@ static int advance_alone(struct work *w, struct hm_error *err) {
     if (mine == 0) say(w, "another apply works on it: left alone");
     if (mine <= 0) return mine;
     int status = hm_ledger_list(w->ledger, w->node, refresh, w, err);
-    if (status == 0) status = advance(w, err);
+    if (status == 0) status = w->why ? advance(w, err) : hm_fail_memory(err);
     hm_ledger_release(w->ledger, w->node);
     return status;
 }

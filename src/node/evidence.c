@@ -11,6 +11,7 @@
 
 enum { FILE_LIMIT = 64 << 20 };
 static const double XID_MERGE_S = 5; /* Delta, SC 2025 */
+static const double TIME_MAX_S = 1e11;
 
 struct hm_evidence_list {
     struct hm_node_evidence *item;
@@ -53,10 +54,11 @@ static int own(struct hm_evidence_list *l, const json_t *o, const char *path, co
     if (!named) named = node;
     if (!named || !*named || !kind || !*kind)
         return hm_fail(err, HM_ERR_INPUT, "%s: evidence without \"node\" or \"kind\"; give both", path);
-    if (time && !json_is_number(time))
-        return hm_fail(err, HM_ERR_INPUT, "%s: \"time\" is no number; give seconds since 1970", path);
+    if (time && (!json_is_number(time) || json_number_value(time) < 0 || json_number_value(time) > TIME_MAX_S))
+        return hm_fail(err, HM_ERR_INPUT, "%s: \"time\" is no number from 0 to 1e11; give seconds since 1970", path);
     if (tier) snprintf(joined, sizeof joined, "%s-%s", kind, tier);
     char *text = detail && !json_is_string(detail) ? json_dumps(detail, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
+    if (detail && !json_is_string(detail) && !text) return hm_fail_memory(err);
     struct hm_node_evidence e = {.node = named,
                                  .class_name = json_string_value(json_object_get(o, "class")),
                                  .source = source ? source : "unnamed",
@@ -215,7 +217,7 @@ static double line_time(const char *line, double now_s) {
 struct xid_event {
     char gpu[64];
     long code;
-    double last_s;
+    double first_s, last_s;
 };
 
 struct xid_events {
@@ -230,22 +232,22 @@ static int xid_line(struct hm_evidence_list *l, struct xid_events *seen, const c
     long code;
     if (!at || sscanf(at, "NVRM: Xid (%63[^)]): %ld", gpu, &code) != 2) return 0;
     double t = line_time(line, now_s);
+    if (!(t >= 0 && t <= TIME_MAX_S)) t = now_s; /* NaN, too */
     bool since_boot = strchr(line, '[') && t < 1e8;
-    size_t i = 0;
-    while (i < seen->count && (seen->event[i].code != code || strcmp(seen->event[i].gpu, gpu) != 0)) i++;
-    if (i < seen->count && fabs(t - seen->event[i].last_s) <= XID_MERGE_S) {
-        seen->event[i].last_s = t;
+    for (size_t i = seen->count; i-- > 0;) { /* lines may be out of order: any event so near is the same */
+        struct xid_event *e = &seen->event[i];
+        if (e->code != code || strcmp(e->gpu, gpu) != 0) continue;
+        if (t < e->first_s - XID_MERGE_S || t > e->last_s + XID_MERGE_S) continue;
+        e->first_s = fmin(e->first_s, t);
+        e->last_s = fmax(e->last_s, t);
         return 0;
     }
-    if (i == seen->count) {
-        struct xid_event *grown = hm_grow(seen->event, seen->count, &seen->room, sizeof *grown);
-        if (!grown) return hm_fail_memory(err);
-        seen->event = grown;
-        seen->count++;
-        snprintf(grown[i].gpu, sizeof grown[i].gpu, "%s", gpu);
-        grown[i].code = code;
-    }
-    seen->event[i].last_s = t;
+    struct xid_event *grown = hm_grow(seen->event, seen->count, &seen->room, sizeof *grown);
+    if (!grown) return hm_fail_memory(err);
+    seen->event = grown;
+    struct xid_event *fresh = &grown[seen->count++];
+    *fresh = (struct xid_event){.code = code, .first_s = t, .last_s = t};
+    snprintf(fresh->gpu, sizeof fresh->gpu, "%s", gpu);
     char kind[32], detail[400];
     snprintf(kind, sizeof kind, "xid-%ld", code);
     snprintf(detail, sizeof detail, "%.*s", (int)strcspn(at, "\r\n"), at);
@@ -257,18 +259,22 @@ static int xid_line(struct hm_evidence_list *l, struct xid_events *seen, const c
 static int lines(struct hm_evidence_list *l, char *text, const char *path, const char *node, double now_s,
                  struct hm_error *err) {
     struct xid_events seen = {0};
+    bool json = text[strspn(text, " \t\r\n")] == '{'; /* then every line is; a log may hold anything */
     int status = 0;
     size_t number = 0;
     for (char *line = text, *next; status == 0 && line && *line; line = next) {
         next = strchr(line, '\n');
         if (next) *next++ = 0;
         number++;
-        if (line[strspn(line, " \t\r")] == '{') {
+        const char *first = line + strspn(line, " \t\r");
+        if (*first == '{' || (json && *first)) {
             json_error_t why;
             json_t *o = json_loads(line, 0, &why);
             status = o ? own(l, o, path, node, now_s, err)
-                       : hm_fail(err, HM_ERR_INPUT, "%s: line %zu: %s; give JSON or kernel log lines", path, number,
-                                 why.text);
+                     : hm_json_no_memory(&why)
+                         ? hm_fail_memory(err)
+                         : hm_fail(err, HM_ERR_INPUT, "%s: line %zu: %s; give JSON or kernel log lines", path, number,
+                                   why.text);
             json_decref(o);
         } else if (strstr(line, "NVRM: Xid (")) {
             status = node ? xid_line(l, &seen, line, node, now_s, err)
@@ -298,7 +304,12 @@ static int slurp(struct hm_str *s, const char *path, struct hm_error *err) {
 
 static int parse(struct hm_evidence_list *l, struct hm_str *s, const char *path, const char *node, double now_s,
                  struct hm_error *err) {
-    json_t *root = json_loads(s->text, 0, NULL);
+    json_error_t not_json;
+    json_t *root = json_loads(s->text, 0, &not_json);
+    if (!root && hm_json_no_memory(&not_json)) return hm_fail_memory(err);
+    const char *first = s->text + strspn(s->text, " \t\r\n");
+    if (!root && *first == '[' && strchr("{]", first[1 + strspn(first + 1, " \t\r\n")]))
+        return hm_fail(err, HM_ERR_INPUT, "%s: line %d: %s; correct the JSON", path, not_json.line, not_json.text);
     if (!root) return lines(l, s->text, path, node, now_s, err);
     const json_t *diag = json_object_get(root, "DCGM Diagnostic");
     if (!diag) diag = json_object_get(root, "DCGM GPU Diagnostic");

@@ -78,18 +78,19 @@ static double given_baseline(const struct hm_judgement *j, size_t node, const ch
 /* Learns one baseline for metrics [from, to), which differ in their GPU only, and all nodes of one class. */
 static int learn(struct hm_judgement *j, const size_t *metrics, size_t count, const char *class, struct hm_error *err) {
     const struct hm_results *r = &j->r;
-    size_t n = 0, kept, room;
+    size_t n = 0, finite = 0, kept, room;
     double *x = hm_mul(count, r->nodes, &room) ? hm_alloc(room + 1, sizeof *x) : NULL;
     if (!x) return hm_fail_memory(err);
     for (size_t i = 0; i < r->nodes; i++)
         for (size_t k = 0; k < count && strcmp(class_of(r, i), class) == 0; k++)
             x[n++] = r->value[i * r->metrics + metrics[k]];
+    for (size_t i = 0; i < n; i++) finite += isfinite(x[i]) ? 1 : 0;
     double b = hm_learn_baseline(x, n, TOLERANCE, hm_lower_is_better(r->metric[metrics[0]]), &kept);
     for (size_t i = 0; i < r->nodes; i++)
         for (size_t k = 0; k < count && strcmp(class_of(r, i), class) == 0; k++)
             j->baseline[i * r->metrics + metrics[k]] = kept >= FLEET_MIN ? b : NAN;
     hm_free(x);
-    return 0;
+    return finite > 0 && kept == 0 ? hm_fail_memory(err) : 0; /* of finite values some are always kept */
 }
 
 static bool first_of_class(const struct hm_results *r, size_t node) {
@@ -267,13 +268,13 @@ static int check_distribution(struct hm_judgement *j, size_t node, size_t m, str
     const struct hm_results *r = &j->r;
     size_t n, count = 0;
     double *mine = hm_results_samples(r, node, m, &n), *others = NULL, p = NAN;
-    if (!mine) return 0;
+    if (!mine) return n ? hm_fail_memory(err) : 0;
     int status = 0;
     for (size_t i = 0; status == 0 && i < r->nodes; i++) {
         size_t k;
         if (i == node || strcmp(class_of(r, i), class_of(r, node)) != 0) continue;
         double *x = hm_results_samples(r, i, m, &k), *grown = x ? hm_realloc(others, count + k + 1, sizeof *x) : NULL;
-        if (x && !grown) status = hm_fail_memory(err);
+        if ((x && !grown) || (!x && k)) status = hm_fail_memory(err);
         if (grown) {
             others = grown;
             memcpy(others + count, x, k * sizeof *x);
@@ -282,6 +283,7 @@ static int check_distribution(struct hm_judgement *j, size_t node, size_t m, str
         hm_free(x);
     }
     if (status == 0) p = hm_one_sided(mine, n, others, count, hm_lower_is_better(r->metric[m]));
+    if (status == 0 && isnan(p) && n >= 4 && count >= 4) status = hm_fail_memory(err);
     /* A distribution can differ surely and yet by nothing that matters: half the tolerance is asked as well. */
     double base = j->baseline[node * r->metrics + m], value = r->value[node * r->metrics + m];
     double worse = (hm_lower_is_better(r->metric[m]) ? value - base : base - value) / fabs(base);

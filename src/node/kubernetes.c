@@ -2,12 +2,16 @@
  * where asked for. A node with the label hindmost/exclude, or cordoned by another, is left alone. */
 #include "node/scheduler.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 static const double TIMEOUT_S = 60;
-static const char OWNER[] = "hindmost/cordon-by";
+static const char OWNER[] = "hindmost/cordon-by", CONDITION[] = "HindmostNodeUnfit";
+enum { TRIES = 5 };
 
 static int call(const char *const argv[], struct hm_error *err) {
     struct hm_str out = {0};
@@ -16,14 +20,21 @@ static int call(const char *const argv[], struct hm_error *err) {
     return status;
 }
 
-static int ask(const char *node, enum hm_pool *pool, char *reason, size_t size, struct hm_error *err) {
+static json_t *get(const char *node, struct hm_error *err) {
     const char *const argv[] = {"kubectl", "get", "node", node, "-o", "json", NULL};
     struct hm_str out = {0};
+    json_error_t why;
     int status = hm_command(argv, TIMEOUT_S, &out, NULL, err);
-    json_t *root = status == 0 ? json_loads(out.text, 0, NULL) : NULL;
+    json_t *root = status == 0 ? json_loads(out.text, 0, &why) : NULL;
     hm_str_free(&out);
-    if (status != 0) return -1;
-    if (!root) return hm_fail(err, HM_ERR_IO, "kubectl get node %s: its answer is no JSON; check its version", node);
+    if (status == 0 && !root)
+        hm_fail(err, HM_ERR_IO, "kubectl get node %s: its answer is no JSON; check its version", node);
+    return root;
+}
+
+static int ask(const char *node, enum hm_pool *pool, char *reason, size_t size, struct hm_error *err) {
+    json_t *root = get(node, err);
+    if (!root) return -1;
     const json_t *meta = json_object_get(root, "metadata");
     const json_t *notes = json_object_get(meta, "annotations");
     bool cordoned = json_is_true(json_object_get(json_object_get(root, "spec"), "unschedulable"));
@@ -41,18 +52,58 @@ static int ask(const char *node, enum hm_pool *pool, char *reason, size_t size, 
     return 0;
 }
 
-static int condition(const char *node, bool fault, const char *why, struct hm_error *err) {
-    json_t *o =
-        json_pack("{s:{s:[{s:s, s:s, s:s, s:s}]}}", "status", "conditions", "type", "HindmostNodeUnfit", "status",
-                  fault ? "True" : "False", "reason", fault ? "NodeUnfit" : "NodeQualified", "message", why);
-    char *patch = o ? json_dumps(o, JSON_COMPACT) : NULL;
-    json_decref(o);
-    if (!patch) return hm_fail_memory(err);
-    const char *const argv[] = {"kubectl",          "patch", "node", node, "--subresource=status",
-                                "--type=strategic", "-p",    patch,  NULL};
-    int status = call(argv, err);
-    free(patch);
+/* The node with our condition set anew; what stands there of others stays. */
+static int set_condition(json_t *node, bool fault, const char *why) {
+    json_t *conditions = json_object_get(json_object_get(node, "status"), "conditions");
+    char now[32];
+    time_t t = time(NULL);
+    struct tm tm;
+    strftime(now, sizeof now, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&t, &tm));
+    json_t *ours = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s}", "type", CONDITION, "status", fault ? "True" : "False",
+                             "reason", fault ? "NodeUnfit" : "NodeQualified", "message", why, "lastHeartbeatTime", now,
+                             "lastTransitionTime", now);
+    if (!conditions) { /* a node that never reported */
+        json_t *status = json_object_get(node, "status");
+        if (!status && json_object_set_new(node, "status", status = json_object()) != 0) status = NULL;
+        conditions = json_array();
+        if (json_object_set_new(status, "conditions", conditions) != 0) conditions = NULL;
+    }
+    for (size_t i = json_array_size(conditions); i-- > 0;) {
+        const char *type = json_string_value(json_object_get(json_array_get(conditions, i), "type"));
+        if (type && strcmp(type, CONDITION) == 0) json_array_remove(conditions, i);
+    }
+    return json_array_append_new(conditions, ours);
+}
+
+/* PUTs the status of one reading. Conflict: somebody, the kubelet as a rule, wrote since. */
+static int put_status(const char *node, json_t *root, struct hm_error *err) {
+    char path[] = "/tmp/hindmost-status-XXXXXX", url[320];
+    snprintf(url, sizeof url, "/api/v1/nodes/%s/status", node);
+    int fd = mkstemp(path);
+    if (fd < 0) return hm_fail(err, HM_ERR_IO, "%s: %s; it is needed for kubectl", path, strerror(errno));
+    const char *const argv[] = {"kubectl", "replace", "--validate=false", "--raw", url, "-f", path, NULL};
+    int status = json_dumpfd(root, fd, JSON_COMPACT) == 0
+                     ? call(argv, err)
+                     : hm_fail(err, HM_ERR_IO, "%s: cannot be written; is the disk full?", path);
+    close(fd);
+    unlink(path);
     return status;
+}
+
+/* A condition lives in the node's status. kubectl patch reaches it from 1.24 on only (--subresource), a raw PUT always. */
+static int condition(const char *node, bool fault, const char *why, struct hm_error *err) {
+    struct hm_error failure = {0};
+    if (strlen(node) > 253 || node[strspn(node, "abcdefghijklmnopqrstuvwxyz0123456789.-")])
+        return hm_fail(err, HM_ERR_ARGUMENT, "%s: is no Kubernetes node name", node);
+    for (int i = 0; i < TRIES; i++) {
+        json_t *root = get(node, err);
+        if (!root) return -1;
+        int status = set_condition(root, fault, why) == 0 ? put_status(node, root, &failure) : hm_fail_memory(&failure);
+        json_decref(root);
+        if (status == 0) return 0;
+        if (!strstr(failure.message, "onflict")) break;
+    }
+    return hm_fail(err, failure.code, "%s", failure.message);
 }
 
 static int drain(const char *node, const char *why, bool taint, struct hm_error *err) {

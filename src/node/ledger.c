@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <sqlite3.h>
 #include <string.h>
+#include <strings.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -47,6 +48,7 @@ int hm_node_state_named(const char *name) {
 /* ---- SQL ---- */
 
 static int fail_sql(struct hm_ledger *l, struct hm_error *err) {
+    if (sqlite3_errcode(l->db) == SQLITE_NOMEM) return hm_fail_memory(err);
     return hm_fail(err, HM_ERR_IO, "%s: %s; is it a ledger, and may it be written?", l->path, sqlite3_errmsg(l->db));
 }
 
@@ -58,15 +60,19 @@ static sqlite3_stmt *query(struct hm_ledger *l, struct hm_error *err, const char
         fail_sql(l, err);
         return NULL;
     }
+    int rc = SQLITE_OK;
     va_start(ap, sql);
-    for (int i = 0; types[i]; i++) {
+    for (int i = 0; rc == SQLITE_OK && types[i] && i < sqlite3_bind_parameter_count(s); i++) {
         if (types[i] == 's')
-            sqlite3_bind_text(s, i + 1, va_arg(ap, const char *), -1, SQLITE_TRANSIENT);
+            rc = sqlite3_bind_text(s, i + 1, va_arg(ap, const char *), -1, SQLITE_TRANSIENT);
         else
-            sqlite3_bind_double(s, i + 1, va_arg(ap, double));
+            rc = sqlite3_bind_double(s, i + 1, va_arg(ap, double));
     }
     va_end(ap);
-    return s;
+    if (rc == SQLITE_OK) return s;
+    fail_sql(l, err); /* unbound it would be NULL: another statement */
+    sqlite3_finalize(s);
+    return NULL;
 }
 
 /* Runs a statement without rows; frees it. */
@@ -176,9 +182,13 @@ static int cap_allows(struct hm_ledger *l, struct hm_error *err) {
 static int state_of(struct hm_ledger *l, const char *node, struct hm_error *err) {
     sqlite3_stmt *s = query(l, err, "s", "SELECT state FROM node WHERE name = ?1", node);
     if (!s) return -1;
-    int state = -1;
-    if (sqlite3_step(s) == SQLITE_ROW) state = hm_node_state_named((const char *)sqlite3_column_text(s, 0));
+    int state = -1, rc = sqlite3_step(s);
+    const char *name = rc == SQLITE_ROW ? (const char *)sqlite3_column_text(s, 0) : NULL;
+    if (name) state = hm_node_state_named(name);
+    bool failed = rc == SQLITE_ROW ? !name : rc != SQLITE_DONE;
+    if (failed) fail_sql(l, err);
     sqlite3_finalize(s);
+    if (failed) return -1;
     if (state < 0) return hm_fail(err, HM_ERR_ARGUMENT, "%s: no node '%s'; see 'hindmost node list'", l->path, node);
     return state;
 }
@@ -266,10 +276,23 @@ int hm_ledger_change(struct hm_ledger *l, const struct hm_node_change *c, const 
     return end(l, change(l, c, run, err), run && run->dry_run, err);
 }
 
+/* Names go to scontrol and kubectl: one that is an option, a list ("n[1-9]", "a,b") or Slurm's word for all nodes would move
+ * others than itself. */
+static int check_name(const char *node, struct hm_error *err) {
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-:";
+    size_t good = strspn(node, letters);
+    if (good > 0 && good <= 253 && !node[good] && *node != '-' && strcasecmp(node, "all") != 0) return 0;
+    return hm_fail(
+        err, HM_ERR_INPUT,
+        "a node's name is letters, digits and ._-:, not first -, not ALL; what was given (%zu bytes) is none",
+        strlen(node));
+}
+
 static int add(struct hm_ledger *l, const char *node, const char *class_name, bool untested, const char *who,
                double time_s, struct hm_error *err) {
     double known;
     const char *state = untested ? "out" : "healthy";
+    if (check_name(node, err) != 0) return -1;
     if (number_of(l, query(l, err, "s", "SELECT count(*) FROM node WHERE name = ?1", node), &known, err) != 0)
         return -1;
     if (known > 0)
@@ -465,12 +488,19 @@ int hm_ledger_list(struct hm_ledger *l, const char *node, void (*row)(void *, co
     if (!s) return -1;
     int rc, rows = 0;
     for (; (rc = sqlite3_step(s)) == SQLITE_ROW; rows++) {
+        bool whole = true; /* SQLite turns text over when it is asked for, and may lack the memory */
         struct hm_node_row r = {.node = (const char *)sqlite3_column_text(s, 0),
                                 .class_name = (const char *)sqlite3_column_text(s, 1),
                                 .why = (const char *)sqlite3_column_text(s, 4),
                                 .hold = (const char *)sqlite3_column_text(s, 5),
                                 .since_s = sqlite3_column_double(s, 3)};
-        int state = hm_node_state_named((const char *)sqlite3_column_text(s, 2));
+        const char *state_name = (const char *)sqlite3_column_text(s, 2);
+        for (int i = 0; i < 5; i++) whole = whole && (i == 3 || sqlite3_column_text(s, i));
+        if (!whole) {
+            rc = SQLITE_NOMEM;
+            break;
+        }
+        int state = hm_node_state_named(state_name);
         r.state = state < 0 ? HM_NODE_OUT : (enum hm_node_state)state;
         row(context, &r);
     }

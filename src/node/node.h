@@ -8,6 +8,11 @@
 #include <jansson.h>
 #include <yaml.h>
 
+/* Whether jansson gave up for want of memory: it then has nothing to say about the text. */
+static inline bool hm_json_no_memory(const json_error_t *why) {
+    return !*why->text || json_error_code(why) == json_error_out_of_memory;
+}
+
 /* ---- results.c: test results, nodes by metrics ---- */
 struct hm_results {
     json_t *lines; /* array of objects, owner of all text */
@@ -21,7 +26,8 @@ int hm_results_read(struct hm_results *r, const char *path, struct hm_error *err
 void hm_results_free(struct hm_results *r);
 /* Index of a metric, or -1. */
 long hm_results_metric(const struct hm_results *r, const char *name);
-/* The repeats of a value that was given as an array; fresh memory, NULL if it was a number. */
+/* The repeats of a value that was given as an array; fresh memory. NULL if it was a number (*n is 0), or
+ * if there is no memory (*n is not 0). */
 double *hm_results_samples(const struct hm_results *r, size_t node, size_t metric, size_t *n);
 
 /* ---- expression.c: the lambdas of SuperBench's rules ---- */

@@ -66,9 +66,30 @@ static int number(yaml_document_t *d, yaml_node_t *in, const char *key, double l
     return 0;
 }
 
+/* Every key is one of known[0..n) and stands once: a misspelt limit must not be passed over. */
+static int check_keys(yaml_document_t *d, yaml_node_t *mapping, const char *const *known, size_t n, const char *list,
+                      const char *path, struct hm_error *err) {
+    bool seen[8] = {false};
+    if (mapping->type != YAML_MAPPING_NODE)
+        return hm_fail(err, HM_ERR_INPUT, "%s: line %zu is no mapping; see docs/node-policy.md", path,
+                       mapping->start_mark.line + 1);
+    for (yaml_node_pair_t *k = mapping->data.mapping.pairs.start; k < mapping->data.mapping.pairs.top; k++) {
+        const char *name = hm_yaml_text(yaml_document_get_node(d, k->key));
+        size_t i = 0;
+        while (name && i < n && strcmp(name, known[i]) != 0) i++;
+        if (!name || i == n)
+            return hm_fail(err, HM_ERR_INPUT, "%s: unknown key '%s'; known are %s", path, name ? name : "", list);
+        if (seen[i]) return hm_fail(err, HM_ERR_INPUT, "%s: key '%s' stands twice; keep one", path, name);
+        seen[i] = true;
+    }
+    return 0;
+}
+
 static int read_rule(struct hm_policy *p, size_t *room, yaml_document_t *d, yaml_node_t *rule, const char *path,
                      struct hm_error *err) {
     static const char *const names[] = {"record", "suspect", "drain"};
+    static const char *const known[] = {"evidence", "action", "count", "within_s"};
+    if (check_keys(d, rule, known, 4, "evidence, action, count, within_s", path, err) != 0) return -1;
     const char *kind = hm_yaml_text(hm_yaml_get(d, rule, "evidence"));
     const char *action = hm_yaml_text(hm_yaml_get(d, rule, "action"));
     double count = 1, within = 0;
@@ -91,17 +112,7 @@ static int read_file(struct hm_policy *p, size_t *room, const char *path, struct
     if (hm_yaml_load(&d, path, err) != 0) return -1;
     yaml_node_t *root = yaml_document_get_root_node(&d), *rules = hm_yaml_get(&d, root, "rules");
     double strikes = (double)p->strikes, days = p->strike_window_s / 86400;
-    int status = 0;
-    if (root->type != YAML_MAPPING_NODE)
-        status = hm_fail(err, HM_ERR_INPUT, "%s: is no mapping; see docs/node-policy.md", path);
-    for (yaml_node_pair_t *k = root->data.mapping.pairs.start; status == 0 && k < root->data.mapping.pairs.top; k++) {
-        const char *name = hm_yaml_text(yaml_document_get_node(&d, k->key));
-        size_t i = 0;
-        while (name && i < 4 && strcmp(name, known[i]) != 0) i++;
-        if (!name || i == 4)
-            status = hm_fail(err, HM_ERR_INPUT, "%s: unknown key '%s'; known are cap, strikes, strike_days, rules",
-                             path, name ? name : "");
-    }
+    int status = check_keys(&d, root, known, 4, "cap, strikes, strike_days, rules", path, err);
     if (status == 0) status = number(&d, root, "cap", 0, 1e6, &p->cap, path, err);
     if (status == 0) status = number(&d, root, "strikes", 1, 1000, &strikes, path, err);
     if (status == 0) status = number(&d, root, "strike_days", 0, 3650, &days, path, err);

@@ -17,6 +17,7 @@ static int read_line(struct hm_results *r, const char *path, const char *line, s
                      struct hm_error *err) {
     json_error_t why;
     json_t *row = json_loadb(line, length, JSON_REJECT_DUPLICATES, &why);
+    if (!row && hm_json_no_memory(&why)) return hm_fail_memory(err);
     if (!row)
         return hm_fail(err, HM_ERR_INPUT, "%s: line %zu, column %d: %s; give one JSON object a node and line", path,
                        number, why.column, why.text);
@@ -133,6 +134,7 @@ double *hm_results_samples(const struct hm_results *r, size_t node, size_t metri
     *n = 0;
     if (!json_is_array(v)) return NULL;
     double *x = hm_alloc(json_array_size(v) + 1, sizeof *x);
+    if (!x) *n = 1;
     for (size_t i = 0; x && i < json_array_size(v); i++)
         if (json_is_number(json_array_get(v, i))) x[(*n)++] = json_number_value(json_array_get(v, i));
     return x;

@@ -2,6 +2,7 @@
 #include "node/node.h"
 
 #include <regex.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Python's \d and \w in POSIX's words; fresh memory. */
@@ -24,6 +25,24 @@ static char *pattern_of(const char *text) {
     return s.text;
 }
 
+/* The C library's regcomp copies what is repeated, so a line of nested repetitions would take all memory. */
+enum { MOST_PLUS = 8, MOST_BRACES = 2, MOST_TIMES = 100 };
+static bool is_modest(const char *pattern) {
+    int plus = 0, braces = 0;
+    for (const char *c = pattern; *c; c++) {
+        if (*c == '\\' && c[1]) {
+            c++;
+            continue;
+        }
+        plus += *c == '+';
+        braces += *c == '{';
+        if (*c == '{')
+            for (char *end = (char *)c; *end == '{' || *end == ',';)
+                if (strtol(end + 1, &end, 10) > MOST_TIMES) return false;
+    }
+    return plus <= MOST_PLUS && braces <= MOST_BRACES;
+}
+
 static int read_patterns(struct hm_rule *r, yaml_document_t *d, yaml_node_t *list, const char *path,
                          struct hm_error *err) {
     size_t n = 0;
@@ -40,6 +59,10 @@ static int read_patterns(struct hm_rule *r, yaml_document_t *d, yaml_node_t *lis
         char *pattern = pattern_of(text);
         if (!pattern) return hm_fail_memory(err);
         r->patterns[r->pattern_count++] = pattern;
+        if (!is_modest(pattern))
+            return hm_fail(err, HM_ERR_INPUT,
+                           "%s: rule %s: '%.60s' repeats too much: at most %d '+', two '{' up to 100; simplify it",
+                           path, r->name, text, MOST_PLUS);
         if (regcomp(&regex, pattern, REG_EXTENDED | REG_NOSUB) != 0)
             return hm_fail(err, HM_ERR_INPUT, "%s: rule %s: '%s' is no regular expression; correct it", path, r->name,
                            text);

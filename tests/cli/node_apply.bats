@@ -105,12 +105,14 @@ get) cat "$K8S/node.json" ;;
 annotate) case "$*" in *cordon-by-*) f='del(.metadata.annotations["hindmost/cordon-by"])' ;; *) f='.metadata.annotations["hindmost/cordon-by"]="hindmost"' ;; esac
     jq "$f" "$K8S/node.json" >"$K8S/new" && mv "$K8S/new" "$K8S/node.json" ;;
 cordon) jq '.spec.unschedulable=true' "$K8S/node.json" >"$K8S/new" && mv "$K8S/new" "$K8S/node.json" ;;
+replace) if [ -e "$K8S/conflict" ]; then rm "$K8S/conflict"; echo "Error from server (Conflict): the object has been modified" >&2; exit 1; fi
+    cp "$6" "$K8S/put.$(ls "$K8S" | grep -c '^put')"; jq --slurpfile n "$6" '.status=$n[0].status' "$K8S/node.json" >"$K8S/new" && mv "$K8S/new" "$K8S/node.json" ;;
 uncordon) jq 'del(.spec.unschedulable)' "$K8S/node.json" >"$K8S/new" && mv "$K8S/new" "$K8S/node.json" ;;
 esac
 K
     chmod +x bin/kubectl
     export PATH=$PWD/bin:$PATH K8S=$PWD
-    echo '{"metadata":{"name":"a","labels":{},"annotations":{}},"spec":{}}' >node.json
+    echo '{"metadata":{"name":"a","resourceVersion":"7","labels":{},"annotations":{}},"spec":{},"status":{"conditions":[{"type":"Ready","status":"True"}]}}' >node.json
 }
 
 @test "Kubernetes: owner first, then cordon, condition and the taint asked for; uncordoned after a pass" {
@@ -121,20 +123,30 @@ K
     rm calls
     "$HINDMOST" node apply --do --scheduler kubernetes --taint --sweep "$PWD/pass {node}"
     grep -v '^get' calls >changes
-    sed 's/--subresource.*/.../' changes | diff - <(cat <<'X'
+    sed 's/-f .*/.../' changes | diff - <(cat <<'X'
 annotate node a --overwrite hindmost/cordon-by=hindmost hindmost/cordon-reason=alarm-replace
 cordon a
-patch node a ...
+replace --validate=false --raw /api/v1/nodes/a/status ...
 taint node a --overwrite hindmost/unfit=true:NoSchedule
-patch node a ...
+replace --validate=false --raw /api/v1/nodes/a/status ...
 taint node a hindmost/unfit:NoSchedule-
 uncordon a
 annotate node a hindmost/cordon-by- hindmost/cordon-reason-
 X
 )
-    grep -q '"type":"HindmostNodeUnfit","status":"True"' <(sed -n 3p changes)
-    grep -q '"type":"HindmostNodeUnfit","status":"False"' <(sed -n 5p changes)
+    expect '.metadata.resourceVersion == "7" and [.status.conditions[] | [.type, .status]] == [["Ready", "True"], ["HindmostNodeUnfit", "True"]]' put.0
+    expect '[.status.conditions[] | [.type, .status]] == [["Ready", "True"], ["HindmostNodeUnfit", "False"]]' put.1
     [ "$(state a)" = healthy ]
+}
+
+@test "Kubernetes: the kubelet wrote in between: the status is read and written again" {
+    kubectl_stand_in
+    touch conflict
+    "$HINDMOST" node mark --evidence alarm.json
+    "$HINDMOST" node apply --do --scheduler kubernetes
+    [ "$(grep -c '^replace' calls)" = 2 ]
+    expect '.status.conditions[1].type == "HindmostNodeUnfit"' node.json
+    [ -z "$(ls /tmp/hindmost-status-* 2>/dev/null)" ]
 }
 
 @test "Kubernetes: another's cordon and an opted-out node are left alone" {

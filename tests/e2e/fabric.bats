@@ -8,7 +8,8 @@ missing() {
     [ "$(id -u)" = 0 ] || { echo "network namespaces need root"; return; }
     for p in ip tc mpirun unshare setsid jq; do command -v $p >/dev/null || { echo "$p is not installed"; return; }; done
     [ -x "$BUILD/hindmost-pairs" ] || { echo "hindmost-pairs is not built (no MPI at build time)"; return; }
-    ip netns add "hm$$try" 2>/dev/null && ip netns del "hm$$try" || echo "network namespaces cannot be made here"
+    ip netns add "hm$$try" 2>/dev/null && ip -n "hm$$try" link show lo >/dev/null 2>&1 || echo "network namespaces cannot be made and entered here"
+    ip netns del "hm$$try" 2>/dev/null || true
 }
 
 setup_file() {

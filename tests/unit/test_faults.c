@@ -99,49 +99,6 @@ static int whatif_work(const char *trace, const char *out, struct hm_error *err)
 
 /* ---- nodes ---- */
 
-static int judge_work(const char *results, const char *out, struct hm_error *err) {
-    char rules[300];
-    (void)snprintf(rules, sizeof rules, "%s", job_path("rules.yaml"));
-    struct hm_judge_options o = {.results = results, .rules = rules};
-    struct hm_judgement *j = hm_judge(&o, err);
-    struct hm_out *to = j ? hm_out_open(out, err) : NULL;
-    if (to) hm_judgement_write_json(j, to);
-    int status = to ? hm_out_commit(to, err) : -1;
-    hm_judgement_free(j);
-    return status;
-}
-
-/* Evidence read, recorded and acted upon, a list and metrics written: all in the ledger or nothing of it. */
-static int ledger_work(const char *evidence, const char *out, struct hm_error *err) {
-    char path[300], policy[300];
-    (void)snprintf(path, sizeof path, "%s", job_path("nodes.db"));
-    (void)snprintf(policy, sizeof policy, "%s", job_path("policy.yaml"));
-    unlink(path); /* each run begins with a new ledger, lest there be more to write each time */
-    struct hm_evidence_list *e = hm_evidence_read(evidence, "n0", 1e9, err);
-    struct hm_ledger *l = e ? hm_ledger_open(path, policy, err) : NULL;
-    int status = l ? hm_ledger_add(l, "n1", "h100", false, "me", 1e9, err) : -1;
-    if (status == 0) status = hm_ledger_evidence(l, hm_evidence_items(e), hm_evidence_count(e), NULL, err);
-    struct hm_out *to = status == 0 ? hm_out_open(out, err) : NULL;
-    if (to && (hm_ledger_write_list(l, NULL, to, err) != 0 || hm_ledger_write_history(l, NULL, to, err) != 0)) {
-        hm_out_abort(to);
-        to = NULL;
-    }
-    status = to ? hm_out_commit(to, err) : -1;
-    char *text = NULL;
-    size_t size;
-    to = status == 0 ? hm_out_memory(&text, &size, err) : NULL;
-    if (to && hm_ledger_write_metrics(l, to, err) != 0) {
-        hm_out_abort(to);
-        to = NULL;
-    }
-    status = to ? hm_out_commit(to, err) : -1;
-    free(text);
-    hm_ledger_close(l);
-    hm_evidence_free(e);
-    if (status != 0) unlink(out); /* what was complete before is no rest */
-    return status;
-}
-
 static int lemons_work(const char *faults, const char *out, struct hm_error *err) {
     (void)out;
     struct hm_lemon_options o = {.faults = faults, .at_day = 3};
@@ -151,7 +108,7 @@ static int lemons_work(const char *faults, const char *out, struct hm_error *err
 }
 
 static bool writes(work_fn work) {
-    return work == json_work || work == compressed_work || work == judge_work || work == ledger_work;
+    return work == json_work || work == compressed_work;
 }
 
 static void inject_everywhere(work_fn work, const char *trace, long at_least) {
@@ -247,30 +204,6 @@ static const char *text_file(const char *name, const char *text) {
     return path;
 }
 
-static void judging_nodes(void **state) {
-    (void)state;
-    text_file("rules.yaml",
-              "superbench:\n  rules:\n    slow:\n      function: variance\n      criteria: \"lambda x: x < -0.05\"\n"
-              "      categories: Bandwidth\n      metrics:\n        - mem/.*_bw\n");
-    inject_everywhere(
-        judge_work,
-        text_file("results.jsonl",
-                  "{\"node\": \"a\", \"mem/copy_bw\": [10, 11, 10]}\n{\"node\": \"b\", \"mem/copy_bw\": 10}\n"
-                  "{\"node\": \"c\", \"mem/copy_bw\": 10}\n{\"node\": \"d\", \"mem/copy_bw\": 4}\n"),
-        10);
-}
-
-static void the_ledger_of_nodes(void **state) {
-    (void)state;
-    text_file("policy.yaml", "cap: 3\nrules:\n  - {evidence: \"odd-*\", action: drain}\n");
-    inject_everywhere(ledger_work,
-                      text_file("evidence.jsonl",
-                                "{\"node\": \"n1\", \"source\": \"t\", \"kind\": \"odd-one\", \"detail\": {\"x\": 1}}\n"
-                                "{\"node\": \"n2\", \"source\": \"t\", \"kind\": \"gpu-lost\"}\n"),
-                      10);
-    inject_everywhere(ledger_work, text_file("kern.log", "[ 12.5] NVRM: Xid (PCI:0000:17:00): 79, gone\n"), 10);
-}
-
 static void finding_lemons(void **state) {
     (void)state;
     inject_everywhere(
@@ -316,8 +249,6 @@ int main(void) {
         cmocka_unit_test(reading_and_analysing_a_whole_trace),
         cmocka_unit_test(reading_and_analysing_a_trace_with_holes),
         cmocka_unit_test(reading_a_complete_trace_straight_into_the_arrays),
-        cmocka_unit_test(judging_nodes),
-        cmocka_unit_test(the_ledger_of_nodes),
         cmocka_unit_test(finding_lemons),
         cmocka_unit_test(a_replay_of_your_own),
         cmocka_unit_test(writing_the_result),
