@@ -11,6 +11,7 @@
 #ifndef HINDMOST_BASE_H
 #define HINDMOST_BASE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -26,6 +27,7 @@ extern "C" {
 #define HM_PRINTF(fmt, args)
 #endif
 
+/* The version has this one place: the build, packages and pages read it from here. */
 #define HM_VERSION_MAJOR 0
 #define HM_VERSION_MINOR 1
 #define HM_VERSION_PATCH 0
@@ -53,6 +55,9 @@ struct hm_error {
  * that a function can end with `return hm_fail(err, ...)`. The first failure is the cause: keep it, do not overwrite
  * it. */
 HM_API int hm_fail(struct hm_error *err, enum hm_error_code code, const char *format, ...) HM_PRINTF(3, 4);
+
+/* Whether a text, such as a file name, ends so; a text that is only that does. */
+HM_API bool hm_ends_with(const char *text, const char *end);
 
 /* Called now and then during long work: `what` names the phase, done and total count its unit (total 0: unknown).
  * Return 0 to go on; anything else stops the work with HM_ERR_CANCELLED. Called from one thread at a time. */

@@ -64,6 +64,8 @@ struct hm_str {
 void hm_str_add(struct hm_str *s, const char *format, ...) HM_PRINTF(2, 3);
 void hm_str_bytes(struct hm_str *s, const char *bytes, size_t n);
 void hm_str_free(struct hm_str *s);
+/* "7" or "2-5", whole numbers of 0 or more, first <= last. *end is behind it; without `end` nothing else may stand there. */
+bool hm_parse_range(const char *text, const char **end, int64_t *first, int64_t *last);
 
 /* ---- statistics ----
  * All ignore nothing: give them finite numbers. An empty set gives NaN. */
@@ -81,8 +83,14 @@ double hm_pearson(const double *x, const double *y, size_t n);
 double hm_stddev(const double *x, size_t n); /* population */
 
 /* ---- random numbers ----
- * xoshiro256**
- * seeded by splitmix64: the same seed gives the same numbers on every machine. */
+ * xoshiro256** seeded by splitmix64: the same seed gives the same numbers on every machine. */
+
+/* Spreads a number over all bits, one to one: the finaliser of splitmix64 (Steele, Lea and Flood, 2014). */
+static inline uint64_t hm_mix64(uint64_t x) {
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+    return x ^ (x >> 31);
+}
 struct hm_rng {
     uint64_t s[4];
 };
@@ -93,8 +101,7 @@ double hm_rng_normal(struct hm_rng *rng);  /* mean 0, variance 1 */
 uint64_t hm_rng_below(struct hm_rng *rng, uint64_t n);
 
 /* ---- JSON writing ----
- * A streaming
- * writer over hm_out: commas, quoting and indentation are its business. Keys are given only inside objects, NULL inside
+ * A streaming writer over hm_out: commas, quoting and indentation are its business. Keys are given only inside objects, NULL inside
  * arrays. NaN and infinities become null. `inline_depth`: containers deeper than this stay on one line. */
 struct hm_json {
     struct hm_out *out;
@@ -117,8 +124,7 @@ void hm_json_finish(struct hm_json *j);
 const char *hm_double_text(double value, char buffer[32]);
 
 /* ---- parallel loops ----
- * Runs body(context,
- * i, thread) for i in 0..count-1 on up to `threads` threads (0: all cores), in any order; returns when all are done. A
+ * Runs body(context, i, thread) for i in 0..count-1 on up to `threads` threads (0: all cores), in any order; returns when all are done. A
  * body reports failure by its own means. thread is in 0..threads-1 for per-thread scratch space. */
 typedef void (*hm_loop_fn)(void *context, size_t index, int thread);
 void hm_parallel(size_t count, int threads, hm_loop_fn body, void *context);

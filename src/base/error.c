@@ -21,5 +21,7 @@ int(hm_fail_memory)(struct hm_error *err) {
 }
 
 const char *hm_version(void) {
-    return "0.1.0";
+#define TEXT_(x) #x
+#define TEXT(x) TEXT_(x)
+    return TEXT(HM_VERSION_MAJOR) "." TEXT(HM_VERSION_MINOR) "." TEXT(HM_VERSION_PATCH);
 }

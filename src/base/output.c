@@ -56,11 +56,6 @@ static void release(struct hm_out *out) {
     hm_free(out);
 }
 
-static bool ends_with(const char *text, const char *end) {
-    size_t n = strlen(text), m = strlen(end);
-    return n >= m && strcmp(text + n - m, end) == 0;
-}
-
 struct hm_out *hm_out_open(const char *path, struct hm_error *err) {
     static atomic_uint serial;
     struct hm_out *out = hm_alloc(1, sizeof *out);
@@ -92,7 +87,7 @@ struct hm_out *hm_out_open(const char *path, struct hm_error *err) {
     else if (!hm_fault_hit())
         fd = open(direct ? path : out->temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (fd >= 0) {
-        if (!to_stdout && ends_with(path, ".gz"))
+        if (!to_stdout && hm_ends_with(path, ".gz"))
             out->gz = gzdopen(fd, "wb6");
         else
             out->file = fdopen(fd, "wb");

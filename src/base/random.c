@@ -9,10 +9,8 @@ static uint64_t rotl(uint64_t x, int k) {
 
 void hm_rng_seed(struct hm_rng *rng, uint64_t seed) {
     for (int i = 0; i < 4; i++) {
-        uint64_t z = (seed += 0x9e3779b97f4a7c15u);
-        z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-        z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-        rng->s[i] = z ^ (z >> 31);
+        seed += 0x9e3779b97f4a7c15u;
+        rng->s[i] = hm_mix64(seed);
     }
 }
 

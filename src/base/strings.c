@@ -1,6 +1,8 @@
-/* strings.c - a growing string. */
+/* strings.c - a growing string, and small questions about texts. */
 #include "base.h"
 
+#include <ctype.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,4 +43,28 @@ void hm_str_add(struct hm_str *s, const char *format, ...) {
 void hm_str_free(struct hm_str *s) {
     hm_free(s->text);
     *s = (struct hm_str){0};
+}
+
+bool hm_ends_with(const char *text, const char *end) {
+    size_t n = strlen(text), m = strlen(end);
+    return n >= m && strcmp(text + n - m, end) == 0;
+}
+
+/* Digits only: strtoll alone would take blanks and signs. */
+static bool parse_number(const char *text, char **end, int64_t *number) {
+    errno = 0;
+    *number = strtoll(text, end, 10);
+    return isdigit((unsigned char)*text) && errno == 0;
+}
+
+bool hm_parse_range(const char *text, const char **end, int64_t *first, int64_t *last) {
+    char *rest;
+    if (!parse_number(text, &rest, first)) return false;
+    *last = *first;
+    if (*rest == '-' && !parse_number(rest + 1, &rest, last)) return false;
+    if (end)
+        *end = rest;
+    else if (*rest)
+        return false;
+    return *last >= *first;
 }

@@ -61,11 +61,6 @@ struct request {
     bool per_step, check; /* per_step: in the JSON; the page always shows the steps */
 };
 
-static bool ends_with(const char *text, const char *end) {
-    size_t n = strlen(text), m = strlen(end);
-    return n >= m && strcmp(text + n - m, end) == 0;
-}
-
 static int parse(struct request *q, int argc, char **argv) {
     struct options o;
     options_begin(&o, command_named("analyze"), specs, argc, argv);
@@ -89,7 +84,7 @@ static int parse(struct request *q, int argc, char **argv) {
             q->html = o.value;
             break;
         case O_HEATMAP:
-            if (!ends_with(o.value, ".svg") && !ends_with(o.value, ".png"))
+            if (!hm_ends_with(o.value, ".svg") && !hm_ends_with(o.value, ".png"))
                 return complain_text("--heatmap %s: give a name that ends in .svg or .png", o.value);
             q->heatmap = o.value;
             break;

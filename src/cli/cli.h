@@ -77,7 +77,7 @@ bool use_color(FILE *stream);
 /* Width of the terminal behind standard output; 100 if there is none. */
 int terminal_width(void);
 /* A progress bar on stderr for work over a second, if stderr is a terminal. Give it as hm_progress_fn with NULL
- * context. It also answers "stop" after Ctrl-C. */
+ * context. It never asks to stop: main's signal handler ends the program. */
 int progress_bar(void *context, const char *what, double done, double total);
 void progress_clear(void);
 

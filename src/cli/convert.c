@@ -34,11 +34,6 @@ struct conversion {
     bool ideal, float32;
 };
 
-static bool ends_with(const char *text, const char *end) {
-    size_t n = strlen(text), m = strlen(end);
-    return n > m && strcmp(text + n - m, end) == 0;
-}
-
 static int draw(const char *input, const struct conversion *c, struct hm_error *err) {
     struct hm_trace *trace = hm_trace_open(input, &c->open, err);
     int status = trace ? hm_timeline_write(trace, c->ideal, c->output, err) : -1;
@@ -97,8 +92,8 @@ int convert_main(int argc, char **argv) {
     }
     if (o.inputs < 1) return complain_text("convert needs at least one trace; see 'hindmost help convert'");
     if (!c.output) return complain_text("convert needs -o OUT, a name that ends in .parquet, .csv or .json.gz");
-    bool table = ends_with(c.output, ".parquet") || ends_with(c.output, ".csv");
-    if (!table && !ends_with(c.output, ".json") && !ends_with(c.output, ".json.gz"))
+    bool table = hm_ends_with(c.output, ".parquet") || hm_ends_with(c.output, ".csv");
+    if (!table && !hm_ends_with(c.output, ".json") && !hm_ends_with(c.output, ".json.gz"))
         return complain_text("%s: cannot tell the format; give a name that ends in .parquet, .csv or .json.gz",
                              c.output);
     if (table && (c.ideal || c.open.steps || c.open.metadata))

@@ -3,10 +3,10 @@
 #define HM_NODE_H
 
 #include "base/base.h"
+#include "base/yaml_file.h"
 #include "hindmost/node.h"
 
 #include <jansson.h>
-#include <yaml.h>
 
 /* Whether jansson gave up for want of memory: it then has nothing to say about the text. */
 static inline bool hm_json_no_memory(const json_error_t *why) {
@@ -52,14 +52,6 @@ struct hm_rules {
 };
 int hm_rules_read(struct hm_rules *rules, const char *path, struct hm_error *err);
 void hm_rules_free(struct hm_rules *rules);
-
-/* ---- yaml.c ---- */
-/* Loads the first document of a file of at most a megabyte. 0, or -1 with a message. */
-int hm_yaml_load(yaml_document_t *document, const char *path, struct hm_error *err);
-/* The value of a key in a mapping; NULL if absent. */
-yaml_node_t *hm_yaml_get(yaml_document_t *document, yaml_node_t *mapping, const char *key);
-/* A scalar's text; NULL for anything else. */
-const char *hm_yaml_text(const yaml_node_t *node);
 
 /* ---- policy.c ---- */
 enum hm_action { HM_ACT_RECORD, HM_ACT_SUSPECT, HM_ACT_DRAIN };

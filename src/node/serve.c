@@ -1,41 +1,16 @@
-/* serve.c - the ledger over HTTP or HTTPS: GET /metrics, Prometheus text, by libmicrohttpd. The ledger is opened afresh for each
- * request, so a server outlives a ledger that is moved, restored or made anew. */
+/* serve.c - the ledger over HTTP or HTTPS: GET /metrics, Prometheus text. The ledger is opened afresh for each request, so a server
+ * outlives a ledger that is moved, restored or made anew. */
+#include "base/http.h"
 #include "node/node.h"
 
 #include <errno.h>
-#include <microhttpd.h>
-#include <netdb.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
-enum { CONNECTIONS = 64, CONNECTION_TIMEOUT_S = 10, BACKLOG = 32, KEY_LIMIT = 1 << 20 };
-
 struct hm_server {
-    struct MHD_Daemon *daemon;
-    char *ledger, *certificate, *key; /* the last two: PEM text */
-    int port;
+    struct hm_http *http;
+    char *ledger;
 };
-
-/* ---- answers ---- */
-
-static enum MHD_Result answer(struct MHD_Connection *c, unsigned status, char *text, size_t size) {
-    struct MHD_Response *r = MHD_create_response_from_buffer(size, text, MHD_RESPMEM_MUST_COPY);
-    if (!r) return MHD_NO;
-    MHD_add_response_header(r, MHD_HTTP_HEADER_CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8");
-    if (status == MHD_HTTP_METHOD_NOT_ALLOWED) MHD_add_response_header(r, MHD_HTTP_HEADER_ALLOW, "GET, HEAD");
-    enum MHD_Result sent = MHD_queue_response(c, status, r);
-    MHD_destroy_response(r);
-    return sent;
-}
-
-static enum MHD_Result say(struct MHD_Connection *c, unsigned status, const char *text) {
-    char line[700];
-    int n = snprintf(line, sizeof line, "%s\n", text);
-    return answer(c, status, line, n < (int)sizeof line ? (size_t)n : sizeof line - 1);
-}
 
 static int write_metrics(const char *path, char **text, size_t *size, struct hm_error *err) {
     if (access(path, R_OK) != 0) return hm_fail(err, HM_ERR_IO, "%s: %s", path, strerror(errno));
@@ -50,134 +25,42 @@ static int write_metrics(const char *path, char **text, size_t *size, struct hm_
     return status;
 }
 
-static enum MHD_Result handle(void *context, struct MHD_Connection *c, const char *url, const char *method,
-                              const char *version, const char *upload, size_t *upload_size, void **state) {
-    static int seen; /* its address marks a request whose header has been seen */
+static void handle(void *context, const char *url, struct hm_http_answer *answer) {
     const struct hm_server *s = context;
-    (void)version, (void)upload;
-    if (*state != &seen) {
-        *state = &seen;
-        return MHD_YES;
-    }
-    if (*upload_size) { /* nothing is taken in */
-        *upload_size = 0;
-        return MHD_YES;
-    }
-    if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0)
-        return say(c, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET and HEAD");
-    if (strcmp(url, "/") == 0) return say(c, MHD_HTTP_OK, "hindmost: see /metrics");
-    if (strcmp(url, "/metrics") != 0) return say(c, MHD_HTTP_NOT_FOUND, "only /metrics is here");
-    char *text = NULL;
-    size_t size = 0;
     struct hm_error err = {0};
-    int status = write_metrics(s->ledger, &text, &size, &err);
-    enum MHD_Result sent =
-        status == 0 ? answer(c, MHD_HTTP_OK, text, size) : say(c, MHD_HTTP_INTERNAL_SERVER_ERROR, err.message);
-    free(text);
-    return sent;
-}
-
-/* ---- the socket ---- */
-
-/* "ADDRESS:PORT", "[IPv6]:PORT" or ":PORT" in two. */
-static int split(const char *listen, char *address, size_t size, const char **port, struct hm_error *err) {
-    const char *colon = strrchr(listen, ':');
-    size_t n = colon ? (size_t)(colon - listen) : 0;
-    bool bracketed = n >= 2 && listen[0] == '[' && listen[n - 1] == ']';
-    long number = colon ? strtol(colon + 1, NULL, 10) : -1;
-    if (!colon || !colon[1] || strspn(colon + 1, "0123456789") != strlen(colon + 1) || number > 65535 || n >= size)
-        return hm_fail(err, HM_ERR_ARGUMENT, "--listen %s: give ADDRESS:PORT, such as 127.0.0.1:9633 or [::]:9633",
-                       listen);
-    snprintf(address, size, "%.*s", (int)(bracketed ? n - 2 : n), listen + bracketed);
-    *port = colon + 1;
-    return 0;
-}
-
-/* A listening socket; -1 with a message. */
-static int open_socket(const char *listen_at, int *port, struct hm_error *err) {
-    char address[256];
-    const char *service;
-    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE}, *found = NULL;
-    if (split(listen_at, address, sizeof address, &service, err) != 0) return -1;
-    int rc = getaddrinfo(*address ? address : NULL, service, &hints, &found), fd = -1, why = 0;
-    if (rc != 0) return hm_fail(err, HM_ERR_ARGUMENT, "--listen %s: %s", listen_at, gai_strerror(rc));
-    for (struct addrinfo *a = found; a && fd < 0; a = a->ai_next) {
-        fd = socket(a->ai_family, a->ai_socktype | SOCK_CLOEXEC, a->ai_protocol);
-        if (fd >= 0) setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &(int){1}, sizeof(int));
-        if (fd >= 0 && bind(fd, a->ai_addr, a->ai_addrlen) == 0 && listen(fd, BACKLOG) == 0) break;
-        why = errno;
-        if (fd >= 0) close(fd);
-        fd = -1;
-    }
-    freeaddrinfo(found);
-    if (fd < 0)
-        return hm_fail(err, HM_ERR_IO, "--listen %s: %s; choose another address or port", listen_at, strerror(why));
-    struct sockaddr_storage bound;
-    socklen_t size = sizeof bound;
-    char number[16] = "0";
-    if (getsockname(fd, (struct sockaddr *)&bound, &size) == 0)
-        (void)getnameinfo((struct sockaddr *)&bound, size, NULL, 0, number, sizeof number, NI_NUMERICSERV);
-    *port = (int)strtol(number, NULL, 10);
-    return fd;
-}
-
-/* A small file as text. */
-static char *read_text(const char *path, struct hm_error *err) {
-    FILE *f = fopen(path, "rb");
-    char *text = f ? hm_alloc(KEY_LIMIT + 1, 1) : NULL;
-    size_t n = text ? fread(text, 1, KEY_LIMIT, f) : 0;
-    if (!f || (text && (n == 0 || n == KEY_LIMIT)))
-        hm_fail(err, HM_ERR_IO, "%s: %s; give a PEM file", path, f ? "is empty or too large" : strerror(errno));
-    else if (!text)
-        hm_fail_memory(err);
-    if (f) fclose(f);
-    if (n > 0 && n < KEY_LIMIT) return text;
-    hm_free(text);
-    return NULL;
-}
-
-static int start(struct hm_server *s, const struct hm_serve_options *o, struct hm_error *err) {
-    bool tls = o->certificate || o->key;
-    if (tls && !(o->certificate && o->key))
-        return hm_fail(err, HM_ERR_ARGUMENT, "HTTPS needs both --tls-certificate and --tls-key");
-    if (!(s->ledger = hm_strdup(o->ledger))) return hm_fail_memory(err);
-    if (tls && (!(s->certificate = read_text(o->certificate, err)) || !(s->key = read_text(o->key, err)))) return -1;
-    int fd = open_socket(o->listen ? o->listen : HM_SERVE_AT, &s->port, err);
-    if (fd < 0) return -1;
-    struct MHD_OptionItem secure[] = {{MHD_OPTION_HTTPS_MEM_CERT, 0, s->certificate},
-                                      {MHD_OPTION_HTTPS_MEM_KEY, 0, s->key},
-                                      {MHD_OPTION_END, 0, NULL}};
-    unsigned flags = MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_AUTO | (tls ? MHD_USE_TLS : 0u);
-    s->daemon =
-        MHD_start_daemon(flags, 0, NULL, NULL, handle, s, MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT,
-                         (unsigned)CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)CONNECTION_TIMEOUT_S,
-                         MHD_OPTION_ARRAY, tls ? secure : secure + 2, MHD_OPTION_END);
-    if (s->daemon) return 0;
-    close(fd);
-    return hm_fail(err, HM_ERR_IO, "the HTTP server did not start%s",
-                   tls ? "; do certificate and key belong together?" : "");
+    if (strcmp(url, "/") == 0)
+        hm_http_say(answer, 200, "hindmost: see /metrics");
+    else if (strcmp(url, "/metrics") != 0)
+        hm_http_say(answer, 404, "only /metrics is here");
+    else if (write_metrics(s->ledger, &answer->text, &answer->size, &err) != 0)
+        hm_http_say(answer, 500, err.message);
+    else
+        answer->type = "text/plain; version=0.0.4; charset=utf-8";
 }
 
 struct hm_server *hm_serve(const struct hm_serve_options *options, struct hm_error *err) {
     struct hm_server *s = hm_alloc(1, sizeof *s);
-    if (!s) {
+    if (!s || !(s->ledger = hm_strdup(options->ledger))) {
         hm_fail_memory(err);
-        return NULL;
+    } else {
+        struct hm_http_options http = {.listen = options->listen ? options->listen : HM_SERVE_AT,
+                                       .certificate = options->certificate,
+                                       .key = options->key,
+                                       .handle = handle,
+                                       .context = s};
+        if ((s->http = hm_http_start(&http, err)) != NULL) return s;
     }
-    if (start(s, options, err) == 0) return s;
     hm_serve_stop(s);
     return NULL;
 }
 
 int hm_serve_port(const struct hm_server *server) {
-    return server->port;
+    return hm_http_port(server->http);
 }
 
 void hm_serve_stop(struct hm_server *s) {
     if (!s) return;
-    if (s->daemon) MHD_stop_daemon(s->daemon);
+    hm_http_stop(s->http);
     hm_free(s->ledger);
-    hm_free(s->certificate);
-    hm_free(s->key);
     hm_free(s);
 }

@@ -80,11 +80,6 @@ struct box {
     size_t *order;
 };
 
-static bool ends_with(const char *text, const char *end) {
-    size_t n = strlen(text), m = strlen(end);
-    return n >= m && strcmp(text + n - m, end) == 0;
-}
-
 static int add_path(struct box *b, char *path, struct hm_error *err) {
     char **grown = path ? hm_grow(b->path, b->n_paths, &b->path_capacity, sizeof *grown) : NULL;
     if (!grown) {
@@ -132,8 +127,8 @@ static int search_folder(struct box *b, const char *folder, int depth, struct hm
     for (struct dirent *e; status == 0 && (e = readdir(dir)) != NULL;) {
         if (e->d_name[0] == '.') continue;
         struct stat st;
-        char *path = hm_sprintf("%s%s%s", folder, ends_with(folder, "/") ? "" : "/", e->d_name);
-        if (path && (ends_with(path, ".json") || ends_with(path, ".json.gz"))) {
+        char *path = hm_sprintf("%s%s%s", folder, hm_ends_with(folder, "/") ? "" : "/", e->d_name);
+        if (path && (hm_ends_with(path, ".json") || hm_ends_with(path, ".json.gz"))) {
             status = add_path(b, path, err);
         } else if (path && depth < DEEPEST && stat(path, &st) == 0 && S_ISDIR(st.st_mode)) {
             char **grown = hm_grow(inner, n_inner, &inner_capacity, sizeof *grown);
@@ -164,7 +159,7 @@ static int take_input(struct box *b, const char *path, struct hm_error *err) {
     struct stat st;
     struct hm_error why = {0};
     if (stat(path, &st) == 0 && S_ISDIR(st.st_mode)) return search_folder(b, path, 0, err);
-    if (!ends_with(path, ".parquet")) return add_path(b, hm_strdup(path), err);
+    if (!hm_ends_with(path, ".parquet")) return add_path(b, hm_strdup(path), err);
     if (hm_jobs_read_parquet(path, &b->list, &why) == 0) return 0;
     if (why.code == HM_ERR_MEMORY) return hm_fail_memory(err);
     return skip(b, path, reason_of(&why, path), err);

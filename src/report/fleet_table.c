@@ -1,7 +1,8 @@
 /* fleet_table.c - the table `jobs` in DuckDB: Parquet in and out, and SQL. Its columns are hm_job_fields. */
 #include "fleet.h"
 
-#include <duckdb.h>
+#include "base/database.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
@@ -10,31 +11,9 @@
 #include <string.h>
 #include <unistd.h>
 
-struct database {
-    duckdb_database db;
-    duckdb_connection con;
-};
-
-static int open_database(struct database *d, struct hm_error *err) {
-    duckdb_config config = NULL;
-    *d = (struct database){0};
-    int status = 0;
-    if (duckdb_create_config(&config) != DuckDBSuccess ||
-        duckdb_set_config(config, "autoinstall_known_extensions", "false") != DuckDBSuccess ||
-        duckdb_open_ext(NULL, &d->db, config, NULL) != DuckDBSuccess || duckdb_connect(d->db, &d->con) != DuckDBSuccess)
-        status = hm_fail(err, HM_ERR_MEMORY, "the table of jobs could not be started: out of memory?");
-    if (config) duckdb_destroy_config(&config);
-    return status;
-}
-
-static void close_database(struct database *d) {
-    if (d->con) duckdb_disconnect(&d->con);
-    if (d->db) duckdb_close(&d->db);
-}
-
 /* Runs a statement; its first line of complaint becomes the error, behind `where`. */
-static int run(struct database *d, const char *sql, duckdb_result *result, enum hm_error_code code, const char *where,
-               struct hm_error *err) {
+static int run(struct hm_database *d, const char *sql, duckdb_result *result, enum hm_error_code code,
+               const char *where, struct hm_error *err) {
     duckdb_result own;
     duckdb_result *r = result ? result : &own;
     if (duckdb_query(d->con, sql, r) == DuckDBSuccess) {
@@ -70,8 +49,8 @@ static void append_row(duckdb_appender appender, const struct hm_job *job) {
 }
 
 /* Opens a database with the table. Close it in any case. */
-static int open_jobs(struct database *d, const struct hm_fleet *fleet, struct hm_error *err) {
-    if (open_database(d, err) != 0) return -1;
+static int open_jobs(struct hm_database *d, const struct hm_fleet *fleet, struct hm_error *err) {
+    if (hm_database_open(d, 0, true, "the table of jobs", err) != 0) return -1;
     struct hm_str sql = {0};
     hm_str_add(&sql, "CREATE TABLE jobs (");
     for (size_t k = 0; k < HM_JOB_FIELDS; k++)
@@ -90,30 +69,24 @@ static int open_jobs(struct database *d, const struct hm_fleet *fleet, struct hm
     return status;
 }
 
-static void add_quoted(struct hm_str *sql, const char *text) {
-    hm_str_add(sql, "'");
-    for (const char *c = text; *c; c++) hm_str_add(sql, *c == '\'' ? "''" : "%c", *c);
-    hm_str_add(sql, "'");
-}
-
 /* ---- Parquet --------------------------------------------------------------------------------------------------------------------- */
 
 int hm_fleet_write_parquet(const struct hm_fleet *fleet, const char *path, struct hm_error *err) {
-    struct database d;
+    struct hm_database d;
     struct hm_str sql = {0};
     char *temporary = hm_sprintf("%s.tmp.%ld", path, (long)getpid());
     if (!temporary) return hm_fail_memory(err);
     int status = open_jobs(&d, fleet, err);
     if (status == 0) {
         hm_str_add(&sql, "COPY jobs TO ");
-        add_quoted(&sql, temporary);
+        hm_database_quote(&sql, temporary);
         hm_str_add(&sql, " (FORMAT parquet)");
         status = sql.failed ? hm_fail_memory(err) : run(&d, sql.text, NULL, HM_ERR_IO, path, err);
         if (status == 0 && rename(temporary, path) != 0)
             status = hm_fail(err, HM_ERR_IO, "%s: cannot write: %s", path, strerror(errno));
         if (status != 0) (void)unlink(temporary);
     }
-    close_database(&d);
+    hm_database_close(&d);
     hm_str_free(&sql);
     hm_free(temporary);
     return status;
@@ -156,11 +129,11 @@ int hm_jobs_read_parquet(const char *path, struct hm_job_list *list, struct hm_e
     /* Named through our descriptor: DuckDB would take a path with * or :// for a pattern or an address. */
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) return hm_fail(err, HM_ERR_IO, "%s: %s; check the name and the permissions", path, strerror(errno));
-    struct database d;
+    struct hm_database d;
     struct hm_str sql = {0};
     duckdb_result result;
     const size_t before = list->n;
-    int status = open_database(&d, err);
+    int status = hm_database_open(&d, 0, true, "the table of jobs", err);
     hm_str_add(&sql, "SELECT ");
     for (size_t k = 0; k < HM_JOB_FIELDS; k++)
         hm_str_add(&sql, "%sCAST(%s AS %s)", k ? ", " : "", hm_job_fields[k].name, type_of(&hm_job_fields[k]));
@@ -181,7 +154,7 @@ int hm_jobs_read_parquet(const char *path, struct hm_job_list *list, struct hm_e
         }
     }
     while (status != 0 && list->n > before) hm_job_release(&list->job[--list->n]);
-    close_database(&d);
+    hm_database_close(&d);
     hm_str_free(&sql);
     close(fd);
     return status;
@@ -247,7 +220,7 @@ static int take_cells(struct answer *a, duckdb_data_chunk chunk, struct hm_error
     return 0;
 }
 
-static int ask(struct database *d, const char *query, struct answer *a, struct hm_error *err) {
+static int ask(struct hm_database *d, const char *query, struct answer *a, struct hm_error *err) {
     size_t length = strlen(query);
     while (length && strchr("; \t\r\n", query[length - 1])) length--;
     char *sql = hm_sprintf("CREATE TEMP TABLE hm_answer AS FROM (%.*s\n)", (int)length, query);
@@ -324,13 +297,13 @@ static void print_json(const struct answer *a, struct hm_out *out) {
 }
 
 int hm_fleet_sql(const struct hm_fleet *fleet, const char *query, bool json, struct hm_out *out, struct hm_error *err) {
-    struct database d;
+    struct hm_database d;
     struct answer a = {0};
     int status = open_jobs(&d, fleet, err);
     if (status == 0) status = ask(&d, query, &a, err);
     if (status == 0 && json) print_json(&a, out);
     if (status == 0 && !json) status = print_table(&a, out, err);
     free_answer(&a);
-    close_database(&d);
+    hm_database_close(&d);
     return status;
 }

@@ -80,14 +80,9 @@ static void legend(struct hm_drawing *d, double y) {
                  "slowdown by this worker alone; strips: by its stage, its DP rank");
 }
 
-static bool ends_with(const char *text, const char *end) {
-    size_t n = strlen(text), m = strlen(end);
-    return n >= m && strcmp(text + n - m, end) == 0;
-}
-
 int hm_heatmap_write(const struct hm_analysis *a, const char *path, struct hm_error *err) {
-    bool png = ends_with(path, ".png");
-    if (!png && !ends_with(path, ".svg"))
+    bool png = hm_ends_with(path, ".png");
+    if (!png && !hm_ends_with(path, ".svg"))
         return hm_fail(err, HM_ERR_ARGUMENT, "%s: not a picture's name; let it end in .svg or .png", path);
     struct layout l = lay_out(a->dp, a->pp);
     double width = fmax(LEFT + (double)l.across * l.cell + RIGHT, 760),

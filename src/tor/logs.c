@@ -1,4 +1,5 @@
 /* logs.c - the three kinds of logs: our event log (JSON lines), Megatron-LM's, Slurm's accounting. */
+#include "base/megatron_log.h"
 #include "timeline.h"
 
 #include <errno.h>
@@ -35,34 +36,6 @@ void hm_timeline_moment(struct timeline *t, enum moment_kind kind, double time) 
     t->moment[t->n_moments++] = (struct moment){time, kind};
 }
 
-bool hm_tor_parse_moment(const char *text, double *time) {
-    struct tm tm = {0};
-    double seconds = 0;
-    int n = 0;
-    char *end;
-    double plain = strtod(text, &end);
-    if (end != text && *end == 0 && isfinite(plain) && plain >= 0) {
-        *time = plain;
-        return true;
-    }
-    if (sscanf(text, "%4d-%2d-%2d%*1[T ]%2d:%2d:%lf%n", &tm.tm_year, &tm.tm_mon, &tm.tm_mday, &tm.tm_hour, &tm.tm_min,
-               &seconds, &n) != 6)
-        return false;
-    if (tm.tm_year < 1970 || tm.tm_year > 2200 || tm.tm_mon < 1 || tm.tm_mon > 12 || tm.tm_mday < 1 ||
-        tm.tm_mday > 31 || tm.tm_hour < 0 || tm.tm_hour > 24 || tm.tm_min < 0 || tm.tm_min > 59 ||
-        !(seconds >= 0 && seconds < 61))
-        return false;
-    tm.tm_year -= 1900;
-    tm.tm_mon -= 1;
-    double zone = 0;
-    int hours, minutes;
-    const char *rest = text + n;
-    if ((*rest == '+' || *rest == '-') && sscanf(rest + 1, "%2d:%2d", &hours, &minutes) == 2)
-        zone = (*rest == '-' ? -1 : 1) * (hours * 3600 + minutes * 60);
-    *time = (double)timegm(&tm) + seconds - zone;
-    return true;
-}
-
 /* ---- event log ---- */
 
 static bool number_of(const json_t *o, const char *key, double *value) {
@@ -74,7 +47,7 @@ static bool number_of(const json_t *o, const char *key, double *value) {
 
 static bool moment_of(const json_t *o, const char *key, double *time) {
     const json_t *v = json_object_get(o, key);
-    if (json_is_string(v)) return hm_tor_parse_moment(json_string_value(v), time);
+    if (json_is_string(v)) return hm_parse_moment(json_string_value(v), time);
     return number_of(o, key, time) && *time >= 0;
 }
 
@@ -125,20 +98,10 @@ struct megatron {
     bool loaded;             /* a load was seen since: a new attempt */
 };
 
-/* "[2026-08-22 10:00:00.123456] iteration        5/     100 | ... elapsed time per iteration (ms): 812.3 |" */
-static bool iteration_line(struct timeline *t, struct megatron *m, const char *line) {
-    const char *at = strstr(line, "iteration "), *bar = at ? strchr(at, '|') : NULL,
-               *elapsed = strstr(line, "elapsed time per iteration (ms):");
-    long long n, total;
-    double ms, time;
-    if (!at || !bar || !elapsed || sscanf(at, "iteration %lld/ %lld", &n, &total) != 2 ||
-        sscanf(elapsed + 32, "%lf", &ms) != 1)
-        return false;
-    const char *bracket = at;
-    while (bracket > line && *bracket != '[') bracket--;
-    char stamp[40] = "";
-    if (*bracket == '[') (void)sscanf(bracket, "[%39[^]]]", stamp);
-    if (!hm_tor_parse_moment(stamp, &time) || !(ms >= 0) || n < 0) return false;
+/* An iteration line ends a step, and shows where what was seen since the last one lies. */
+static void megatron_iteration(struct timeline *t, struct megatron *m, const struct hm_megatron_line *line) {
+    int64_t n = line->iteration;
+    double time = line->time, ms = line->elapsed_ms;
     bool first = m->iteration < 0 || m->loaded || n <= m->iteration;
     int64_t count = first ? 1 : n - m->iteration;
     if (count > 100000) count = 1;
@@ -155,30 +118,28 @@ static bool iteration_line(struct timeline *t, struct megatron *m, const char *l
         hm_timeline_span(t, SPAN_STEP, begin + 1e-3 * ms * (double)k, begin + 1e-3 * ms * (double)(k + 1),
                          n - count + 1 + k);
     *m = (struct megatron){time, n, -1, -1, -1, false};
-    return true;
 }
 
-/* The larger number of "name ....: (1.0, 2.0)" or the number of "name ....: 2.0". */
-static double timer_of(const char *line, const char *name) {
-    const char *at = strstr(line, name), *colon = at ? strchr(at, ':') : NULL;
-    double low, high;
-    if (!colon) return -1;
-    if (sscanf(colon + 1, " (%lf, %lf)", &low, &high) == 2) return high;
-    return sscanf(colon + 1, " %lf", &low) == 1 ? low : -1;
-}
-
-static void megatron_line(struct timeline *t, struct megatron *m, const char *line) {
-    long long n;
-    const char *at;
-    if (iteration_line(t, m, line)) return;
-    if ((at = strstr(line, "saving checkpoint at iteration")) != NULL) {
-        if (sscanf(at + 30, "%lld", &n) == 1) m->saved = n;
-    } else if (strstr(line, "loading checkpoint from") || strstr(line, "successfully loaded checkpoint")) {
+static void megatron_line(struct timeline *t, struct megatron *m, const char *text) {
+    struct hm_megatron_line line;
+    switch (hm_megatron_parse(text, &line)) {
+    case HM_MEGATRON_ITERATION:
+        if (!isnan(line.time)) megatron_iteration(t, m, &line);
+        break;
+    case HM_MEGATRON_SAVING:
+        m->saved = line.iteration;
+        break;
+    case HM_MEGATRON_LOADING:
         m->loaded = true;
-    } else if (strstr(line, "save-checkpoint ")) {
-        m->save_ms = timer_of(line, "save-checkpoint ");
-    } else if (strstr(line, "load-checkpoint ")) {
-        m->load_ms = timer_of(line, "load-checkpoint ");
+        break;
+    case HM_MEGATRON_SAVE_TIMER:
+        m->save_ms = line.elapsed_ms;
+        break;
+    case HM_MEGATRON_LOAD_TIMER:
+        m->load_ms = line.elapsed_ms;
+        break;
+    default:
+        break;
     }
 }
 
@@ -224,11 +185,11 @@ static void sacct_line(struct timeline *t, struct sacct *s, char *line) {
         }
     if (s->column[C_JOB] >= 0 && strchr(field[s->column[C_JOB]], '.')) return; /* a step of a job */
     double start, end, submit;
-    if (!hm_tor_parse_moment(field[s->column[C_START]], &start)) return; /* Unknown: it never ran */
+    if (!hm_parse_moment(field[s->column[C_START]], &start)) return; /* Unknown: it never ran */
     const char *state = field[s->column[C_STATE]];
-    bool ended = hm_tor_parse_moment(field[s->column[C_END]], &end);
+    bool ended = hm_parse_moment(field[s->column[C_END]], &end);
     hm_timeline_moment(t, MOMENT_START, start);
-    if (s->column[C_SUBMIT] >= 0 && hm_tor_parse_moment(field[s->column[C_SUBMIT]], &submit) && submit < start)
+    if (s->column[C_SUBMIT] >= 0 && hm_parse_moment(field[s->column[C_SUBMIT]], &submit) && submit < start)
         hm_timeline_span(t, SPAN_WAIT, submit, start, -1);
     if (!ended) return; /* still running */
     hm_timeline_span(t, SPAN_RUNNING, start, end, -1);

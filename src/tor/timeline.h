@@ -33,9 +33,6 @@ struct timeline {
 void hm_timeline_span(struct timeline *t, enum span_kind kind, double from, double until, int64_t step);
 void hm_timeline_moment(struct timeline *t, enum moment_kind kind, double time);
 
-/* "2026-08-22T10:00:00.5Z", "2026-08-22 10:00:00" (UTC) or seconds of the epoch. */
-bool hm_tor_parse_moment(const char *text, double *time);
-
 /* Readers, told apart by hm_tor_read_log. Lines that cannot be read are counted, not fatal. */
 int hm_tor_read_log(struct timeline *t, const char *path, struct hm_error *err);
 void hm_tor_read_events_line(struct timeline *t, const char *line);

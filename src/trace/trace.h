@@ -1,6 +1,6 @@
 /* trace.h - what happened: a recording as rows, checked and laid out as a complete grid of replicas and steps.
  *
- * A reader (one file a format) hands rows to hm_rows_add, from several threads at once. hm_recording_settle then looks
+ * A reader fills places that hm_rows_reserve gave it, from several threads at once. hm_recording_settle then looks
  * at the cells of the grid (one cell: all ops of one replica, a DP rank, in one step), finds the op set most cells
  * agree on, repairs what it can (exact duplicates, numbering), and chooses the replicas and steps to keep so that every
  * kept cell is complete. What is left out is counted and named in `dropped`. After that the rest of the house trusts
@@ -149,7 +149,7 @@ struct hm_recording {
     void *context;
     struct hm_step_table *step_table;
     struct hm_table *table;
-    struct hm_settle *settle; /* settle.c's own, needed when groups are loaded again */
+    struct hm_settle *settle; /* complete_grid.c's own, needed when groups are loaded again */
     /* Rows of DP rank 0 in the first step seen, with the model's columns, as the reader met them. */
     struct hm_side_row *side;
     size_t sides, side_capacity;
@@ -265,11 +265,8 @@ int hm_table_read_cell(struct hm_table *t, struct hm_recording *r, int64_t step,
  * NULL if there is one group and `side` holds the reference cell. */
 int hm_settle(struct hm_recording *r, struct hm_error *err);
 /* The hash that cells are summed up with, of hm_key_op. */
-static inline uint64_t hm_op_hash(uint32_t op) { /* splitmix64's finaliser */
-    uint64_t x = (uint64_t)op + 1;
-    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-    return x ^ (x >> 31);
+static inline uint64_t hm_op_hash(uint32_t op) {
+    return hm_mix64((uint64_t)op + 1);
 }
 void hm_settle_free(struct hm_settle *s);
 /* Repairs the cells of the freshly loaded rows that settling found repairable. */

@@ -3,9 +3,9 @@
  * The rows stream from a callback through a table function into COPY, 2,048 at a time, so that a trace of any length
  * needs the memory of one row group. One thread writes, in the order in which the rows come: the same rows give the
  * same bytes. The file is written under a temporary name in the same folder and renamed when it is whole. */
+#include "base/database.h"
 #include "trace.h"
 
-#include <duckdb.h>
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -163,13 +163,8 @@ static bool register_source(duckdb_connection con, struct writer *w) {
 
 /* ---- files ---- */
 
-static bool has_ending(const char *path, const char *ending) {
-    size_t n = strlen(path), m = strlen(ending);
-    return n > m && strcmp(path + n - m, ending) == 0;
-}
-
 bool hm_table_format_known(const char *path) {
-    return has_ending(path, ".parquet") || has_ending(path, ".csv");
+    return hm_ends_with(path, ".parquet") || hm_ends_with(path, ".csv");
 }
 
 int hm_table_replace(const char *path, hm_table_copy_fn copy, void *context, struct hm_error *err) {
@@ -184,11 +179,11 @@ int hm_table_replace(const char *path, hm_table_copy_fn copy, void *context, str
     char *temporary = hm_sprintf("%s.tmp.%ld.%u", path, (long)getpid(), atomic_fetch_add(&serial, 1));
     if (!temporary) return hm_fail_memory(err);
     hm_temporary_add(temporary);
-    hm_str_add(&sql, " TO '");
-    for (const char *c = temporary; *c; c++) hm_str_add(&sql, *c == '\'' ? "''" : "%c", *c);
-    hm_str_add(&sql, "' %s",
-               has_ending(path, ".csv") ? "(FORMAT csv, HEADER true, USE_TMP_FILE false)"
-                                        : "(FORMAT parquet, COMPRESSION snappy, USE_TMP_FILE false)");
+    hm_str_add(&sql, " TO ");
+    hm_database_quote(&sql, temporary);
+    hm_str_add(&sql, " %s",
+               hm_ends_with(path, ".csv") ? "(FORMAT csv, HEADER true, USE_TMP_FILE false)"
+                                          : "(FORMAT parquet, COMPRESSION snappy, USE_TMP_FILE false)");
     FILE *probe = NULL; /* the operating system's own words are clearer than the engine's */
     int status = 0;
     if (sql.failed) {
@@ -224,21 +219,18 @@ int hm_table_copy_failed(const char *path, const char *message, struct hm_error 
 
 static int copy_rows(void *context, const char *to, const char *path, struct hm_error *err) {
     struct writer *w = context;
-    duckdb_database db = NULL;
-    duckdb_connection con = NULL;
-    duckdb_config config = NULL;
+    struct hm_database d = {0};
     duckdb_result result;
-    char *sql = hm_sprintf("COPY (SELECT * FROM hm_rows())%s", to);
+    char *sql = hm_sprintf("COPY (SELECT * FROM hm_rows())%s", to), *what = hm_sprintf("%s: the table writer", path);
     int status = 0;
-    if (!sql) return hm_fail_memory(err);
-    if (hm_fault_hit() || duckdb_create_config(&config) != DuckDBSuccess ||
-        duckdb_set_config(config, "threads", "1") != DuckDBSuccess || /* more would only wait, busily */
-        duckdb_set_config(config, "autoinstall_known_extensions", "false") != DuckDBSuccess ||
-        duckdb_open_ext(NULL, &db, config, NULL) != DuckDBSuccess || duckdb_connect(db, &con) != DuckDBSuccess ||
-        !register_source(con, w)) {
-        status = hm_fail(err, HM_ERR_MEMORY, "%s: the table writer could not be started: out of memory", path);
-    } else {
-        if (duckdb_query(con, sql, &result) != DuckDBSuccess) {
+    if (!sql || !what)
+        status = hm_fail_memory(err);
+    else if (hm_database_open(&d, 1, true, what, err) != 0) /* one thread: more would only wait, busily */
+        status = -1;
+    else if (!register_source(d.con, w))
+        status = hm_fail_memory(err);
+    if (status == 0) {
+        if (duckdb_query(d.con, sql, &result) != DuckDBSuccess) {
             status = -1;
             if (!w->failed)
                 hm_table_copy_failed(path, duckdb_result_error(&result), err);
@@ -247,9 +239,8 @@ static int copy_rows(void *context, const char *to, const char *path, struct hm_
         }
         duckdb_destroy_result(&result);
     }
-    if (con) duckdb_disconnect(&con);
-    if (db) duckdb_close(&db);
-    if (config) duckdb_destroy_config(&config);
+    hm_database_close(&d);
+    hm_free(what);
     hm_free(sql);
     return status;
 }

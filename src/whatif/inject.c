@@ -5,7 +5,6 @@
  * a trace with and one without it share all other durations. */
 #include "synth.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -259,16 +258,8 @@ static void set_defaults(const struct hm_synth_job *job, struct hm_injection *in
 
 static int read_range(const struct hm_synth_job *job, struct hm_injection *in, const char *text, int key,
                       const char *value, struct hm_error *err) {
-    char *end;
-    errno = 0;
-    long long first = strtoll(value, &end, 10), last = first;
-    bool good = end != value && value[0] >= '0' && value[0] <= '9';
-    if (good && *end == '-') {
-        const char *second = end + 1;
-        last = strtoll(second, &end, 10);
-        good = end != second && second[0] >= '0' && second[0] <= '9';
-    }
-    if (!good || *end || errno || last < first)
+    int64_t first, last;
+    if (!hm_parse_range(value, NULL, &first, &last))
         return wrong(text, err, "%s=%s is not a number or a range such as 2 or 2-5", keys[key].name, value);
     in->range[key] = (struct range){first, last};
     if (key == K_STEPS) {

@@ -32,14 +32,8 @@ void hm_synth_defaults(struct hm_synth_options *o) {
                                    .dp_comm_s = 0.01};
 }
 
-static uint64_t mix(uint64_t x) { /* splitmix64's finaliser */
-    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-    return x ^ (x >> 31);
-}
-
 void hm_synth_stream(struct hm_rng *rng, uint64_t seed, uint64_t tag, uint64_t step, uint64_t lane) {
-    hm_rng_seed(rng, mix(mix(mix(mix(seed + 0x9e3779b97f4a7c15u) + tag) + step) + lane));
+    hm_rng_seed(rng, hm_mix64(hm_mix64(hm_mix64(hm_mix64(seed + 0x9e3779b97f4a7c15u) + tag) + step) + lane));
 }
 
 /* ---- options ---- */

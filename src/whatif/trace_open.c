@@ -1,8 +1,6 @@
 /* trace_open.c - from a file to a trace ready for replays. */
 #include "whatif.h"
 
-#include <ctype.h>
-#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,16 +25,9 @@ static int parse_ranges(const char *text, struct range **ranges, size_t *n, stru
     size_t capacity = 0;
     const char *c = text;
     for (;;) {
-        char *end;
-        errno = 0;
-        long long first = strtoll(c, &end, 10), last = first;
-        bool good = end != c && isdigit((unsigned char)*c) && errno == 0;
-        if (good && *end == '-') {
-            c = end + 1;
-            last = strtoll(c, &end, 10);
-            good = end != c && isdigit((unsigned char)*c) && errno == 0 && last >= first;
-        }
-        if (!good || (*end && *end != ','))
+        const char *end;
+        int64_t first, last;
+        if (!hm_parse_range(c, &end, &first, &last) || (*end && *end != ','))
             return hm_fail(err, HM_ERR_ARGUMENT, "--steps %s: give step numbers and ranges such as 12,20-23", text);
         struct range *grown = hm_grow(*ranges, *n, &capacity, sizeof *grown);
         if (!grown) return hm_fail_memory(err);

@@ -1,8 +1,6 @@
 /* whatif.c - one replay with changed durations: selectors, values, and the replay itself. */
 #include "whatif.h"
 
-#include <ctype.h>
-#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdatomic.h>
@@ -60,12 +58,7 @@ static bool select_type(struct change *c, const char *name) {
 }
 
 static int parse_span(const char *text, const char *whole, struct span *span, struct hm_error *err) {
-    char *end;
-    errno = 0;
-    span->first = span->last = strtoll(text, &end, 10);
-    bool good = isdigit((unsigned char)text[0]) && !errno;
-    if (good && *end == '-' && isdigit((unsigned char)end[1])) span->last = strtoll(end + 1, &end, 10);
-    if (!good || *end || errno || span->last < span->first)
+    if (!hm_parse_range(text, NULL, &span->first, &span->last))
         return bad(err, whole, "a range is a number or A-B, such as dp:0-3");
     return 0;
 }

@@ -1,5 +1,5 @@
-/* yaml.c - small helpers over libyaml's document interface: load a bounded file, look up a key. */
-#include "node/node.h"
+/* yaml_file.c - small helpers over libyaml's document interface: load a bounded file, look up a key. */
+#include "yaml_file.h"
 
 #include <errno.h>
 #include <stdio.h>

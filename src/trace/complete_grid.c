@@ -1,4 +1,4 @@
-/* settle.c - from rows to a complete grid.
+/* complete_grid.c - from rows to a complete grid.
  *
  * A replay needs every op of every kept replica in every kept step. The grid's cells (replica, step) are summed up in
  * one pass: each row adds a hash of its (stage, type, seq) to its cell, so two cells with the same sum hold the same op
