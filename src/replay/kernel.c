@@ -18,6 +18,7 @@ typedef __m512d part;
 #define part_load _mm512_loadu_pd
 #define part_store _mm512_storeu_pd
 #define part_max _mm512_max_pd
+#define part_min _mm512_min_pd
 #define part_add _mm512_add_pd
 #define part_zero _mm512_setzero_pd
 #elif defined(__AVX2__)
@@ -26,6 +27,7 @@ typedef __m256d part;
 #define part_load _mm256_loadu_pd
 #define part_store _mm256_storeu_pd
 #define part_max _mm256_max_pd
+#define part_min _mm256_min_pd
 #define part_add _mm256_add_pd
 #define part_zero _mm256_setzero_pd
 #elif defined(__SSE2__)
@@ -34,6 +36,7 @@ typedef __m128d part;
 #define part_load _mm_loadu_pd
 #define part_store _mm_storeu_pd
 #define part_max _mm_max_pd
+#define part_min _mm_min_pd
 #define part_add _mm_add_pd
 #define part_zero _mm_setzero_pd
 #else
@@ -47,6 +50,9 @@ static inline void part_store(double *p, part x) {
 }
 static inline part part_max(part a, part b) {
     return a > b ? a : b;
+}
+static inline part part_min(part a, part b) {
+    return a < b ? a : b;
 }
 static inline part part_add(part a, part b) {
     return a + b;
@@ -71,6 +77,10 @@ static inline void vec_store(double *x, vec v) {
 }
 static inline vec vec_max(vec a, vec b) {
     for (int i = 0; i < PARTS; i++) a.p[i] = part_max(a.p[i], b.p[i]);
+    return a;
+}
+static inline vec vec_min(vec a, vec b) {
+    for (int i = 0; i < PARTS; i++) a.p[i] = part_min(a.p[i], b.p[i]);
     return a;
 }
 static inline vec vec_add(vec a, vec b) {

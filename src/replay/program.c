@@ -97,9 +97,31 @@ static void define_members(struct compiler *c, struct hm_round *r, const struct 
     r->n_slots += node->n_slots;
 }
 
+/* Whether a slot's duration can be below 0: a transfer's, where clocks disagree. */
+static bool may_be_negative(const struct hm_model *m, uint32_t slot) {
+    const struct hm_node *node = &m->node[m->slot[slot].node];
+    return node->across >= 0 || node->n_slots > 1 || m->slot[slot].lonely;
+}
+
+/* A step begins where its earliest op begins. Ops that wait for nothing begin at 0; one that waits for a compute begins no earlier than
+ * that compute. What is left, an op that waits for transfers only, may begin before all others. Reads the registers waited for. */
+static void note_early_starts(struct compiler *c, struct hm_round *r, const struct hm_node *node) {
+    const struct hm_model *m = c->m;
+    for (uint32_t i = node->first_slot; i < node->first_slot + node->n_slots; i++) {
+        const struct hm_slot *slot = &m->slot[i];
+        bool may = slot->n_deps > 0;
+        for (uint32_t d = 0; d < slot->n_deps && may; d++) may = may_be_negative(m, m->dep[slot->first_dep + d]);
+        if (!may) continue;
+        emit(c, r, HM_OP_EARLY);
+        emit(c, r, slot->n_deps);
+        emit_registers(c, r, m->dep + slot->first_dep, slot->n_deps);
+    }
+}
+
 static void compile_node(struct compiler *c, struct hm_round *r, uint32_t k, uint32_t *deps) {
     const struct hm_node *node = &c->m->node[k];
     size_t n = node_deps(c->m, node, deps);
+    note_early_starts(c, r, node);
     if (node->across >= 0) {
         emit(c, r, HM_OP_LAUNCH);
         emit(c, r, (uint32_t)node->across);

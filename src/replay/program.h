@@ -26,6 +26,7 @@ enum hm_opcode {
     HM_OP_LAUNCH,    /* across number, n, registers: this lane's launch joins the group's latest */
     HM_OP_LAND,      /* across number, m, registers: the members end when the group has started and moved its data */
     HM_OP_OPTIMIZER, /* a register: the end of an optimizer op */
+    HM_OP_EARLY,     /* n, registers: an op that waits for these may start before the step's first op without them */
     HM_OPCODES
 };
 
@@ -59,6 +60,7 @@ struct hm_kernel_job {
     const double *landed[2];   /* per lane [across][8]: group starts */
     double *optimizer[2];      /* per lane [8] */
     double *any[2];            /* per lane [8] */
+    double *first[2];          /* per lane [8]; with `any` */
 };
 typedef void (*hm_kernel)(const struct hm_kernel_job *job);
 

@@ -95,6 +95,7 @@ static void run_round(const struct hm_program *p, size_t round, const struct hm_
         job.landed[u] = state[u].landed;
         job.optimizer[u] = state[u].ends->optimizer;
         job.any[u] = state[u].ends->any;
+        job.first[u] = state[u].ends->first;
         for (size_t i = 0; i < r->n_in; i++)
             memcpy(s->regs + i * stride + (size_t)u * HM_WIDTH, state[u].carry + i * HM_WIDTH, vector);
     }
@@ -106,7 +107,7 @@ static void run_round(const struct hm_program *p, size_t round, const struct hm_
 }
 
 static void clear_ends(struct hm_ends *ends) {
-    for (int k = 0; k < HM_WIDTH; k++) ends->optimizer[k] = ends->any[k] = -INFINITY;
+    for (int k = 0; k < HM_WIDTH; k++) ends->optimizer[k] = ends->any[k] = -INFINITY, ends->first[k] = 0;
 }
 
 static void raise_all(double *latest, const double *x, size_t n) {
@@ -148,6 +149,7 @@ void hm_finish(const struct hm_program *p, const struct hm_view *lanes, size_t n
         raise_all(launched, s->own + k * launches, launches);
         raise_all(ends->optimizer, s->ends[k].optimizer, HM_WIDTH);
         raise_all(ends->any, s->ends[k].any, HM_WIDTH);
+        for (int i = 0; i < HM_WIDTH; i++) ends->first[i] = fmin(ends->first[i], s->ends[k].first[i]);
     }
     for (size_t round = p->free_rounds; round < p->rounds; round++)
         for (size_t k = 0; k < n;) {

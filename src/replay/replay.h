@@ -40,6 +40,25 @@ static inline size_t hm_grid_width(const struct hm_grid *g, size_t block) {
     return g->steps - block * HM_WIDTH < HM_WIDTH ? g->steps - block * HM_WIDTH : HM_WIDTH;
 }
 
+/* ---- when a group's data began to move, as recorded (groups.c) ---- */
+
+/* Works on one block of eight steps at a time. */
+struct hm_groups {
+    const struct hm_grid *g;
+    const struct hm_model *m;
+    size_t block;
+    double (*latest)[HM_WIDTH]; /* [across]: latest launch over all replicas */
+};
+/* 0, or -1 without memory. */
+int hm_groups_begin(struct hm_groups *s, const struct hm_grid *g, const struct hm_model *m);
+void hm_groups_end(struct hm_groups *s);
+/* Looks at all replicas in that block: for one node, or for all. Before hm_group_start of an across node. */
+void hm_groups_gather(struct hm_groups *s, size_t block, uint32_t node);
+void hm_groups_gather_all(struct hm_groups *s, size_t block);
+/* When the node's members in that replica began to move data, or to compute: the latest launch in their group. A transfer whose other side
+ * has no record takes the computes that it waits for as the other side's launch. The recorded end is that + the grid's duration. */
+void hm_group_start(const struct hm_groups *s, size_t lane, uint32_t node, double start[HM_WIDTH]);
+
 /* ---- the program, compiled ---- */
 
 struct hm_program;
@@ -53,10 +72,15 @@ struct hm_view {
     const uint8_t *keep;    /* [slot]: 1 from duration, 0 from fill; NULL: all from duration */
 };
 
-/* The latest ends of the eight steps: of optimizer ops, and of any op. */
+/* The latest ends of the eight steps: of optimizer ops, and of any op. And the earliest start: what waits for nothing starts at 0, but
+ * what follows a transfer of negative duration (clocks apart by less than 10 ms) may start before. */
 struct hm_ends {
-    double optimizer[HM_WIDTH], any[HM_WIDTH];
+    double optimizer[HM_WIDTH], any[HM_WIDTH], first[HM_WIDTH];
 };
+/* The step times: latest end of any op - earliest start, as for the recording. */
+static inline void hm_ends_span(const struct hm_ends *ends, size_t width, double *step_s) {
+    for (size_t k = 0; k < width; k++) step_s[k] = ends->any[k] - ends->first[k];
+}
 
 /* Working memory of one thread, with room for the state of `lanes` lanes. */
 struct hm_scratch;
@@ -68,7 +92,7 @@ double hm_scratch_evaluated(const struct hm_scratch *s);
 /* A replay has two parts. In the first rounds no lane needs anything from another one, so each lane's part is its own
  * and can be shared by scenarios that differ only in the other lanes: hm_begin runs it for n lanes and leaves their
  * states in the scratch. Then hm_against answers for single lanes among ideal ones (any number of times), and hm_finish
- * for all n lanes together (once: it uses the states up). ends->any is filled only if want_any was given to hm_begin
+ * for all n lanes together (once: it uses the states up). ends->any and ->first are filled only if want_any was given to hm_begin
  * (it costs an instruction an op). */
 void hm_begin(const struct hm_program *p, const struct hm_view *lanes, size_t n, bool want_any, struct hm_scratch *s);
 void hm_finish(const struct hm_program *p, const struct hm_view *lanes, size_t n, struct hm_scratch *s,

@@ -35,7 +35,7 @@ struct run {
     size_t n_scenarios, first_family, first_stage;
     uint8_t **keep;    /* [scenario][slot]; NULL: everything original */
     double *optimizer; /* [scenario][step] */
-    double *any;       /* [scenario][step] */
+    double *span;      /* [scenario][step] latest end of any op - earliest start */
 
     double *by_lane;   /* [lane][step] */
     double *by_worker; /* [stage][lane][step] */
@@ -43,7 +43,7 @@ struct run {
     atomic_uint *open; /* [block] scenarios still to run there */
 
     const uint8_t *const *lane_keep; /* share of workers: [lane] masks, or NULL for all original */
-    double *share_any;               /* [step] */
+    double *share_span;              /* [step] */
 
     /* Progress and cancellation */
     size_t done, total;
@@ -110,8 +110,8 @@ static void replay_scenario(void *context, size_t index, int thread) {
     struct hm_view *views = r->views[thread];
     struct hm_scratch *s = r->scratch[thread];
     set_views(r, block, r->keep[scenario], views);
-    /* "any" is wanted where the artefact takes the latest end of any op: the original and what the shares are made of.
-     */
+    /* The span is wanted where the artefact takes the latest end of any op - the earliest start: the original and what the shares are
+     * made of. */
     bool want_any = scenario < FIXED_SCENARIOS || scenario == r->n_scenarios - 1;
     hm_begin(r->t->program, views, r->lanes, want_any, s);
     double *alone = NULL;
@@ -124,7 +124,7 @@ static void replay_scenario(void *context, size_t index, int thread) {
     hm_finish(r->t->program, views, r->lanes, s, &ends);
     memcpy(r->optimizer + scenario * r->steps + block * HM_WIDTH, ends.optimizer, width * sizeof(double));
     if (alone && r->lanes == 1) memcpy(alone + block * HM_WIDTH, ends.optimizer, width * sizeof(double));
-    if (want_any) memcpy(r->any + scenario * r->steps + block * HM_WIDTH, ends.any, width * sizeof(double));
+    if (want_any) hm_ends_span(&ends, width, r->span + scenario * r->steps + block * HM_WIDTH);
     if (atomic_fetch_sub(&r->open[block], 1) == 1) hm_grid_release(&r->t->grid, block, 0, r->lanes);
     step_done(r);
 }
@@ -136,8 +136,8 @@ static int make_scenarios(struct run *r) {
     r->n_scenarios = r->first_stage + r->stages;
     r->keep = hm_alloc(r->n_scenarios, sizeof *r->keep);
     r->optimizer = hm_alloc(r->n_scenarios * r->steps, sizeof(double));
-    r->any = hm_alloc(r->n_scenarios * r->steps, sizeof(double));
-    if (!r->keep || !r->optimizer || !r->any) return -1;
+    r->span = hm_alloc(r->n_scenarios * r->steps, sizeof(double));
+    if (!r->keep || !r->optimizer || !r->span) return -1;
     for (size_t k = 1; k < r->n_scenarios; k++)
         if (!(r->keep[k] = hm_alloc(r->slots, 1))) return -1;
     for (size_t i = 0; i < r->slots; i++) {
@@ -160,7 +160,7 @@ static void replay_share(void *context, size_t block, int thread) {
     for (size_t lane = 0; lane < r->lanes; lane++) views[lane].keep = r->lane_keep[lane];
     struct hm_ends ends;
     hm_replay(r->t->program, views, r->lanes, true, r->scratch[thread], &ends);
-    memcpy(r->share_any + block * HM_WIDTH, ends.any, hm_grid_width(g, block) * sizeof(double));
+    hm_ends_span(&ends, hm_grid_width(g, block), r->share_span + block * HM_WIDTH);
     hm_grid_release(g, block, 0, r->lanes);
     step_done(r);
 }
@@ -195,7 +195,7 @@ static double mean_with_workers(struct run *r, const struct scored *workers, siz
         }
         r->lane_keep = lane_keep;
         hm_parallel(r->t->grid.blocks, r->threads, replay_share, r);
-        mean = hm_mean(r->share_any, r->steps);
+        mean = hm_mean(r->share_span, r->steps);
     } else {
         hm_fail_memory(r->err);
         atomic_store(&r->stop, true);
@@ -244,21 +244,23 @@ static void per_step(const struct run *r, double *step, const double *values, do
     for (size_t i = 0; step && i < r->steps; i++) step[i] = values[i] / unit;
 }
 
-static int fill_steps(struct run *r, double ideal_optimizer, double ideal_any) {
+/* T_ideal is to the latest optimizer's end, in what is printed as in S, so that S follows from the times printed. Of a single step the
+ * artefact prints the ideal to the latest end of any op; the two differ only if a transfer that nobody waits for outlasts the optimizer. */
+static int fill_steps(struct run *r, double ideal, double ideal_span) {
     struct hm_analysis *a = &r->box->a;
     struct hm_step_result *steps = own(r->box, r->steps, sizeof *steps);
     if (!steps) return -1;
     for (size_t i = 0; i < r->steps; i++)
         steps[i] =
-            (struct hm_step_result){r->t->recording->steps[i], r->t->grid.actual_s[i], r->any[ORIGINAL * r->steps + i],
-                                    ideal_any, r->any[ORIGINAL * r->steps + i] / ideal_optimizer};
+            (struct hm_step_result){r->t->recording->steps[i], r->t->grid.actual_s[i], r->span[ORIGINAL * r->steps + i],
+                                    ideal_span, r->span[ORIGINAL * r->steps + i] / ideal};
     a->steps = steps;
     a->n_steps = r->steps;
     a->actual_s = hm_mean(r->t->grid.actual_s, r->steps);
-    a->replayed_s = hm_mean(r->any + ORIGINAL * r->steps, r->steps);
-    a->ideal_s = ideal_any;
+    a->replayed_s = hm_mean(r->span + ORIGINAL * r->steps, r->steps);
+    a->ideal_s = ideal;
     a->discrepancy = a->actual_s / hm_mean(r->optimizer + ORIGINAL * r->steps, r->steps) - 1;
-    a->slowdown = a->replayed_s / ideal_optimizer;
+    a->slowdown = a->replayed_s / ideal;
     a->waste = 1 - 1 / a->slowdown;
     return 0;
 }
@@ -355,12 +357,12 @@ static int analyze(struct run *r) {
     const struct hm_grid *g = &r->t->grid;
     if (fill_job(r) != 0 || make_scenarios(r) != 0) return hm_fail_memory(r->err);
     r->by_lane = hm_alloc(r->lanes * r->steps, sizeof(double));
-    r->share_any = hm_alloc(r->steps, sizeof(double));
+    r->share_span = hm_alloc(r->steps, sizeof(double));
     bool exact = r->o->attribution == HM_ATTRIBUTION_EXACT;
     if (exact) r->by_worker = hm_alloc(r->stages * r->lanes * r->steps, sizeof(double));
     r->scratch = hm_alloc((size_t)r->threads, sizeof *r->scratch);
     r->views = hm_alloc((size_t)r->threads, sizeof *r->views);
-    if (!r->by_lane || !r->share_any || (exact && !r->by_worker) || !r->scratch || !r->views)
+    if (!r->by_lane || !r->share_span || (exact && !r->by_worker) || !r->scratch || !r->views)
         return hm_fail_memory(r->err);
     for (int t = 0; t < r->threads; t++)
         if (!(r->scratch[t] = hm_scratch_new(r->t->program, r->lanes)) ||
@@ -374,20 +376,22 @@ static int analyze(struct run *r) {
     hm_parallel(g->blocks * r->n_scenarios, r->threads, replay_scenario, r);
     if (atomic_load(&r->stop)) return hm_fail(r->err, HM_ERR_CANCELLED, "stopped");
 
-    const double ideal = hm_lane_run_ends(r->ideal)->optimizer[0], ideal_any = hm_lane_run_ends(r->ideal)->any[0];
+    const struct hm_ends *ideal_ends = hm_lane_run_ends(r->ideal);
+    const double ideal = ideal_ends->optimizer[0], ideal_span = ideal_ends->any[0] - ideal_ends->first[0];
     struct hm_analysis *a = &r->box->a;
-    const double original = hm_mean(r->any + ORIGINAL * r->steps, r->steps);
+    const double original = hm_mean(r->span + ORIGINAL * r->steps, r->steps);
     if (!(ideal > 0) || !isfinite(ideal) || !isfinite(original))
         return hm_fail(
             r->err, HM_ERR_INPUT,
             "%s: the ideal step takes %g s and the replayed one %g s; the durations are no seconds of a training step",
             r->t->recording->path, ideal, original);
-    if (fill_steps(r, ideal, ideal_any) != 0 || fill_op_types(r, ideal) != 0 || fill_places(r, ideal) != 0)
+    if (fill_steps(r, ideal, ideal_span) != 0 || fill_op_types(r, ideal) != 0 || fill_places(r, ideal) != 0)
         return hm_fail_memory(r->err);
-    if (share_of_slowest(r, a->replayed_s, ideal_any) != 0) return -1;
+    if (share_of_slowest(r, a->replayed_s, ideal_span) != 0) return -1;
     if (r->stages > 1)
-        a->last_stage_share = share(a->replayed_s, ideal_any, hm_mean(r->any + WITHOUT_LAST_STAGE * r->steps, r->steps),
-                                    hm_mean(r->any + (r->n_scenarios - 1) * r->steps, r->steps));
+        a->last_stage_share =
+            share(a->replayed_s, ideal_span, hm_mean(r->span + WITHOUT_LAST_STAGE * r->steps, r->steps),
+                  hm_mean(r->span + (r->n_scenarios - 1) * r->steps, r->steps));
     if (atomic_load(&r->stop)) return r->err && r->err->code ? -1 : hm_fail(r->err, HM_ERR_CANCELLED, "stopped");
     for (int t = 0; t < r->threads; t++) a->evaluated += hm_scratch_evaluated(r->scratch[t]);
     return 0;
@@ -415,10 +419,10 @@ struct hm_analysis *hm_analyze(struct hm_trace *trace, const struct hm_analysis_
     hm_free(r.views);
     hm_free(r.keep);
     hm_free(r.optimizer);
-    hm_free(r.any);
+    hm_free(r.span);
     hm_free(r.by_lane);
     hm_free(r.by_worker);
-    hm_free(r.share_any);
+    hm_free(r.share_span);
     hm_free(r.open);
     pthread_mutex_destroy(&r.lock);
     if (status == 0) return &r.box->a;

@@ -59,7 +59,7 @@ static void replay_block(void *context, size_t block, int thread) {
     }
     struct hm_ends ends;
     hm_replay(t->program, views, g->lanes, true, r->s->scratch[thread], &ends);
-    memcpy(r->s->any + block * HM_WIDTH, ends.any, hm_grid_width(g, block) * sizeof(double));
+    hm_ends_span(&ends, hm_grid_width(g, block), r->s->any + block * HM_WIDTH);
     hm_grid_release(g, block, 0, g->lanes);
 }
 

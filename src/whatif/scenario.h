@@ -17,14 +17,14 @@ struct hm_scenarios {
     struct hm_scratch **scratch; /* [thread] */
     double **duration;           /* [thread][lane][slot][8] */
     struct hm_view **views;      /* [thread][lane] */
-    double *any;                 /* [step] step times of the last scenario: latest end of any op */
+    double *any;                 /* [step] step times of the last scenario: latest end of any op - earliest start */
 };
 
 /* 0, or -1 without memory. */
 int hm_scenarios_begin(struct hm_scenarios *s, const struct hm_trace *t, int threads);
 void hm_scenarios_end(struct hm_scenarios *s);
 
-/* The mean step time with the changed durations, to the latest end of any op as analysis->replayed_s. change NULL: the recorded ones. */
+/* The mean step time with the changed durations, from the earliest start to the latest end of any op, as analysis->replayed_s. change NULL: the recorded ones. */
 double hm_scenario_mean_s(struct hm_scenarios *s, hm_change_fn change, hm_touches_fn touches, const void *context);
 
 #endif

@@ -176,10 +176,10 @@ static void replay_block(void *context, size_t block, int thread) {
     }
     struct hm_ends ends;
     hm_replay(t->program, w->views[thread], g->lanes, true, w->scratch[thread], &ends);
-    memcpy(w->before + block * HM_WIDTH, ends.any, width * sizeof(double));
+    hm_ends_span(&ends, width, w->before + block * HM_WIDTH);
     for (size_t k = 0; k < w->changes; k++) apply(w, k, block, durations);
     hm_replay(t->program, w->views[thread], g->lanes, true, w->scratch[thread], &ends);
-    memcpy(w->after + block * HM_WIDTH, ends.any, width * sizeof(double));
+    hm_ends_span(&ends, width, w->after + block * HM_WIDTH);
     hm_grid_release(g, block, 0, g->lanes);
 }
 
