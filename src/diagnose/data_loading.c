@@ -22,35 +22,25 @@ static double start_of(const struct hm_trace *t, size_t lane, size_t slot, size_
     return hm_grid_lane(&t->grid, t->grid.start, step / HM_WIDTH, lane)[slot * HM_WIDTH + step % HM_WIDTH];
 }
 
-/* The recorded end of an op: its own duration after the latest start in its group. */
-static double end_of(const struct hm_profile *p, size_t lane, size_t slot, size_t step, double latest_of_all) {
-    const struct hm_model *m = p->t->model;
-    const struct hm_node *node = &m->node[m->slot[slot].node];
-    double latest = node->across >= 0 ? latest_of_all : -INFINITY;
-    for (uint32_t i = node->first_slot; node->across < 0 && i < node->first_slot + node->n_slots; i++)
-        latest = fmax(latest, start_of(p->t, lane, i, step));
-    return latest + hm_recorded_s(p, lane, slot, step);
-}
-
-/* delay[lane][step] between the latest end of what a slot waits for and its recorded start. latest: [step] scratch. */
-static void launch_delays(const struct hm_profile *p, uint32_t slot, double *delay, double *latest) {
+/* delay[lane][step] between the latest end of what a slot waits for and its recorded start. */
+static void launch_delays(const struct hm_profile *p, struct hm_groups *groups, uint32_t slot, double *delay) {
     const struct hm_model *m = p->t->model;
     const struct hm_slot *op = &m->slot[slot];
-    for (size_t l = 0; l < p->lanes; l++)
-        for (size_t t = 0; t < p->steps; t++) delay[l * p->steps + t] = op->n_deps ? -INFINITY : 0;
+    for (size_t i = 0; i < p->lanes * p->steps; i++) delay[i] = op->n_deps ? -INFINITY : 0;
     for (uint32_t k = 0; k < op->n_deps; k++) {
         uint32_t dep = m->dep[op->first_dep + k];
-        const struct hm_node *node = &m->node[m->slot[dep].node];
-        for (size_t t = 0; t < p->steps; t++) latest[t] = -INFINITY;
-        for (size_t l = 0; node->across >= 0 && l < p->lanes; l++)
-            for (size_t t = 0; t < p->steps; t++)
-                for (uint32_t i = node->first_slot; i < node->first_slot + node->n_slots; i++)
-                    latest[t] = fmax(latest[t], start_of(p->t, l, i, t));
-        for (size_t l = 0; l < p->lanes; l++)
-            for (size_t t = 0; t < p->steps; t++) {
-                double *ready = &delay[l * p->steps + t];
-                *ready = fmax(*ready, end_of(p, l, dep, t, latest[t]));
+        for (size_t block = 0; block < p->t->grid.blocks; block++) {
+            hm_groups_gather(groups, block, m->slot[dep].node);
+            for (size_t l = 0; l < p->lanes; l++) {
+                double begin[HM_WIDTH];
+                hm_group_start(groups, l, m->slot[dep].node, begin);
+                for (size_t i = 0; i < hm_grid_width(&p->t->grid, block); i++) {
+                    size_t t = block * HM_WIDTH + i;
+                    double *ready = &delay[l * p->steps + t];
+                    *ready = fmax(*ready, begin[i] + hm_recorded_s(p, l, dep, t));
+                }
             }
+        }
     }
     for (size_t l = 0; l < p->lanes; l++)
         for (size_t t = 0; t < p->steps; t++) {
@@ -60,17 +50,17 @@ static void launch_delays(const struct hm_profile *p, uint32_t slot, double *del
 }
 
 /* Waits of one stage: what its first forward is late by beyond its second one's usual delay. Returns how many count. */
-static size_t stage_waits(struct hm_diagnoser *d, size_t stage, double *delay, double *latest) {
+static size_t stage_waits(struct hm_diagnoser *d, struct hm_groups *groups, size_t stage, double *delay) {
     const struct hm_profile *p = &d->p;
     size_t n = 0, all = p->lanes * p->steps;
     double usual = 0;
     uint32_t first = d->first_forward[stage] = nth_forward(p, stage, 0), second = nth_forward(p, stage, 1);
     if (first == HM_NONE) return 0;
     if (second != HM_NONE) {
-        launch_delays(p, second, delay, latest);
+        launch_delays(p, groups, second, delay);
         usual = fmax(0, hm_low_median(delay, all));
     }
-    launch_delays(p, first, delay, latest);
+    launch_delays(p, groups, first, delay);
     for (size_t l = 0; l < p->lanes; l++)
         for (size_t t = 0; t < p->steps; t++) {
             double wait = delay[l * p->steps + t] - usual;
@@ -127,14 +117,15 @@ static int describe(struct hm_diagnoser *d, struct hm_finding *f, size_t events)
 int hm_find_data_loading(struct hm_diagnoser *d, struct hm_finding *f) {
     const struct hm_profile *p = &d->p;
     if (!d->t->grid.start || p->microbatches == 0) return 0;
-    double *delay = hm_alloc(p->lanes * p->steps, sizeof *delay), *latest = hm_alloc(p->steps, sizeof *latest);
+    struct hm_groups groups = {0};
+    double *delay = hm_alloc(p->lanes * p->steps, sizeof *delay);
     d->wait_s = hm_alloc(p->lanes * p->stages * p->steps, sizeof(double));
     d->first_forward = hm_alloc(p->stages, sizeof *d->first_forward);
-    int status = delay && latest && d->wait_s && d->first_forward ? 0 : -1;
+    int status = delay && d->wait_s && d->first_forward ? hm_groups_begin(&groups, &d->t->grid, d->t->model) : -1;
     size_t events = 0;
-    for (size_t s = 0; status == 0 && s < p->stages; s++) events += stage_waits(d, s, delay, latest);
+    for (size_t s = 0; status == 0 && s < p->stages; s++) events += stage_waits(d, &groups, s, delay);
     hm_free(delay);
-    hm_free(latest);
+    hm_groups_end(&groups);
     if (status == 0 && events >= least_events) status = describe(d, f, events);
     return status;
 }

@@ -40,7 +40,8 @@ struct fill {
     const struct hm_recording *r;
     const struct hm_model *m;
     struct hm_dense dense;
-    double **copy; /* [thread][step in block][slot] */
+    double **copy;            /* [thread][step in block][slot] */
+    struct hm_groups *groups; /* [thread] */
     atomic_size_t zeroed;
 };
 
@@ -103,64 +104,36 @@ static void measure_steps(struct hm_grid *g, size_t block) {
     memcpy(g->actual_s + block * HM_WIDTH, latest, hm_grid_width(g, block) * sizeof *latest);
 }
 
-/* Subtracts the group's latest start from its members' ends in one lane. */
-static size_t take_off_waiting(const struct hm_node *node, const double *start, double *duration,
-                               const double *latest) {
+/* What is left of a node's durations in one replica once the waiting is off: own end - the group's start. */
+static size_t take_off_waiting(struct hm_grid *g, const struct hm_groups *groups, size_t lane, uint32_t node) {
+    const struct hm_node *n = &groups->m->node[node];
+    const double *start = hm_grid_lane(g, g->start, groups->block, lane);
+    double *duration = hm_grid_lane(g, g->duration, groups->block, lane), begin[HM_WIDTH];
     size_t zeroed = 0;
-    for (size_t i = (size_t)node->first_slot * HM_WIDTH; i < (size_t)(node->first_slot + node->n_slots) * HM_WIDTH;
-         i++) {
-        double transfer = start[i] + duration[i] - latest[i % HM_WIDTH];
+    hm_group_start(groups, lane, node, begin);
+    for (size_t i = (size_t)n->first_slot * HM_WIDTH; i < (size_t)(n->first_slot + n->n_slots) * HM_WIDTH; i++) {
+        double transfer = start[i] + duration[i] - begin[i % HM_WIDTH];
         zeroed += transfer <= -clocks_apart_s;
         duration[i] = transfer <= -clocks_apart_s ? 0 : transfer;
     }
     return zeroed;
 }
 
-static void latest_start(const struct hm_node *node, const double *start, double *latest) {
-    for (size_t i = (size_t)node->first_slot * HM_WIDTH; i < (size_t)(node->first_slot + node->n_slots) * HM_WIDTH; i++)
-        if (start[i] > latest[i % HM_WIDTH]) latest[i % HM_WIDTH] = start[i];
-}
-
-/* The recorded ends of the computes that a lonely transfer waits for stand for the launch of its other side. */
-static void latest_compute(const struct hm_model *m, const struct hm_slot *slot, const double *start,
-                           const double *duration, double *latest) {
-    for (uint32_t d = slot->first_dep; d < slot->first_dep + slot->n_deps; d++) {
-        if (!hm_is_compute((int)m->slot[m->dep[d]].type)) continue;
-        size_t at = (size_t)m->dep[d] * HM_WIDTH;
-        for (size_t k = 0; k < HM_WIDTH; k++)
-            if (start[at + k] + duration[at + k] > latest[k]) latest[k] = start[at + k] + duration[at + k];
-    }
+/* An op alone keeps its duration. */
+static bool is_transfer(const struct hm_model *m, const struct hm_node *node) {
+    return node->across >= 0 || node->n_slots > 1 || m->slot[node->first_slot].lonely;
 }
 
 static void transfers_of_block(void *context, size_t block, int thread) {
-    (void)thread;
     struct fill *f = context;
     struct hm_grid *g = f->g;
+    struct hm_groups *groups = &f->groups[thread];
     size_t zeroed = 0;
     measure_steps(g, block);
-    for (size_t k = 0; k < f->m->n_nodes; k++) {
-        const struct hm_node *node = &f->m->node[k];
-        if (node->across < 0) continue;
-        double latest[HM_WIDTH] = {0};
-        for (size_t lane = 0; lane < g->lanes; lane++)
-            latest_start(node, hm_grid_lane(g, g->start, block, lane), latest);
-        for (size_t lane = 0; lane < g->lanes; lane++)
-            zeroed += take_off_waiting(node, hm_grid_lane(g, g->start, block, lane),
-                                       hm_grid_lane(g, g->duration, block, lane), latest);
-    }
-    for (size_t lane = 0; lane < g->lanes; lane++) {
-        const double *start = hm_grid_lane(g, g->start, block, lane);
-        double *duration = hm_grid_lane(g, g->duration, block, lane);
-        for (size_t k = 0; k < f->m->n_nodes; k++) {
-            const struct hm_node *node = &f->m->node[k];
-            const struct hm_slot *slot = &f->m->slot[node->first_slot];
-            if (node->across >= 0 || (node->n_slots < 2 && !slot->lonely)) continue;
-            double latest[HM_WIDTH] = {0};
-            if (slot->lonely) latest_compute(f->m, slot, start, duration, latest);
-            latest_start(node, start, latest);
-            zeroed += take_off_waiting(node, start, duration, latest);
-        }
-    }
+    hm_groups_gather_all(groups, block);
+    for (size_t lane = 0; lane < g->lanes; lane++)
+        for (uint32_t k = 0; k < f->m->n_nodes; k++)
+            if (is_transfer(f->m, &f->m->node[k])) zeroed += take_off_waiting(g, groups, lane, k);
     atomic_fetch_add(&f->zeroed, zeroed);
     hm_grid_release(g, block, 0, g->lanes);
 }
@@ -206,16 +179,23 @@ static int derive(struct fill *f, int threads, struct hm_error *err) {
     struct hm_grid *g = f->g;
     size_t lanes = g->blocks * g->lanes;
     int n = hm_thread_count(threads, lanes);
-    bool good = (f->copy = hm_alloc((size_t)n, sizeof *f->copy)) != NULL;
+    f->copy = hm_alloc((size_t)n, sizeof *f->copy);
+    f->groups = hm_alloc((size_t)n, sizeof *f->groups);
+    bool good = f->copy && f->groups;
     for (int t = 0; good && t < n; t++)
-        good = (f->copy[t] = hm_alloc_aligned(g->slots * HM_WIDTH, sizeof(double))) != NULL;
+        good = (f->copy[t] = hm_alloc_aligned(g->slots * HM_WIDTH, sizeof(double))) != NULL &&
+               hm_groups_begin(&f->groups[t], g, f->m) == 0;
     if (good) {
         hm_parallel(lanes, n, turn_lane, f);
-        hm_parallel(g->blocks, threads, transfers_of_block, f);
+        hm_parallel(g->blocks, n, transfers_of_block, f);
         g->negative_zeroed = f->zeroed;
     }
-    for (int t = 0; f->copy && t < n; t++) hm_free(f->copy[t]);
+    for (int t = 0; t < n; t++) {
+        if (f->copy) hm_free(f->copy[t]);
+        if (f->groups) hm_groups_end(&f->groups[t]);
+    }
     hm_free(f->copy);
+    hm_free(f->groups);
     return good ? 0 : hm_fail_memory(err);
 }
 

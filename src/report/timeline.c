@@ -35,8 +35,8 @@ struct timeline {
     char **args;         /* [slot] the part of an event that is the same everywhere: name and args but the step */
     struct event *event; /* room for the longest track */
     double *start, *end; /* [slot][8] of one lane; ideal: [slot] */
-    double *latest;      /* [across][8] latest start over all lanes */
-    double *step_at_s;   /* [step] where it begins in the timeline */
+    struct hm_groups groups;
+    double *step_at_s; /* [step] where it begins in the timeline */
     char *buffer;
     size_t used;
 };
@@ -217,46 +217,25 @@ static void draw_step(struct timeline *w, uint32_t lane, size_t step, const doub
 
 /* ---- the recording ---- */
 
-static void raise_to_starts(double *latest, const struct hm_node *node, const double *start) {
-    for (size_t i = (size_t)node->first_slot * HM_WIDTH; i < (size_t)(node->first_slot + node->n_slots) * HM_WIDTH; i++)
-        if (start[i] > latest[i % HM_WIDTH]) latest[i % HM_WIDTH] = start[i];
-}
-
-static void find_launches(struct timeline *w, size_t block) {
-    const struct hm_model *m = w->t->model;
-    const struct hm_grid *g = &w->t->grid;
-    for (size_t i = 0; i < m->n_across * HM_WIDTH; i++) w->latest[i] = 0;
-    for (size_t lane = 0; lane < g->lanes; lane++)
-        for (size_t k = 0; k < m->n_nodes; k++)
-            if (m->node[k].across >= 0)
-                raise_to_starts(w->latest + m->node[k].across * HM_WIDTH, &m->node[k],
-                                hm_grid_lane(g, g->start, block, lane));
-}
-
-/* The grid holds transfer durations: a member of a group ends when the last one has launched and the data have moved.
- */
+/* The grid holds transfer durations: a member of a group ends when the last one has launched and the data have moved. */
 static void find_ends(struct timeline *w, size_t block, size_t lane) {
     const struct hm_model *m = w->t->model;
     const struct hm_grid *g = &w->t->grid;
-    const double *start = hm_grid_lane(g, g->start, block, lane), *duration = hm_grid_lane(g, g->duration, block, lane);
-    for (size_t k = 0; k < m->n_nodes; k++) {
+    const double *duration = hm_grid_lane(g, g->duration, block, lane);
+    for (uint32_t k = 0; k < m->n_nodes; k++) {
         const struct hm_node *node = &m->node[k];
-        double own[HM_WIDTH] = {0};
-        const double *latest = own;
-        if (node->across >= 0)
-            latest = w->latest + node->across * HM_WIDTH;
-        else
-            raise_to_starts(own, node, start);
+        double begin[HM_WIDTH];
+        hm_group_start(&w->groups, lane, k, begin);
         for (size_t i = (size_t)node->first_slot * HM_WIDTH; i < (size_t)(node->first_slot + node->n_slots) * HM_WIDTH;
              i++)
-            w->end[i] = latest[i % HM_WIDTH] + duration[i];
+            w->end[i] = begin[i % HM_WIDTH] + duration[i];
     }
 }
 
 static void draw_recording(struct timeline *w) {
     const struct hm_grid *g = &w->t->grid;
     for (size_t block = 0; block < g->blocks; block++) {
-        find_launches(w, block);
+        hm_groups_gather_all(&w->groups, block);
         for (uint32_t lane = 0; lane < g->lanes; lane++) {
             const double *start = hm_grid_lane(g, g->start, block, lane);
             find_ends(w, block, lane);
@@ -307,11 +286,10 @@ static int prepare(struct timeline *w) {
     w->event = hm_alloc(m->n_slots, sizeof *w->event);
     w->start = hm_alloc(m->n_slots, sizeof(double));
     w->end = hm_alloc(m->n_slots * HM_WIDTH, sizeof(double));
-    w->latest = hm_alloc(m->n_across * HM_WIDTH, sizeof(double));
     w->step_at_s = hm_alloc(w->t->grid.steps, sizeof(double));
     w->buffer = hm_alloc(BUFFER, 1);
-    if (!w->track || !w->track_first || !w->args || !w->event || !w->start || !w->end || !w->latest || !w->step_at_s ||
-        !w->buffer)
+    if (!w->track || !w->track_first || !w->args || !w->event || !w->start || !w->end ||
+        hm_groups_begin(&w->groups, &w->t->grid, m) != 0 || !w->step_at_s || !w->buffer)
         return -1;
     list_tracks(w);
     return describe_slots(w);
@@ -325,7 +303,7 @@ static void release(struct timeline *w) {
     hm_free(w->event);
     hm_free(w->start);
     hm_free(w->end);
-    hm_free(w->latest);
+    hm_groups_end(&w->groups);
     hm_free(w->step_at_s);
     hm_free(w->buffer);
 }
