@@ -1,88 +1,221 @@
-/* megatron_log.c - reads lines of Megatron-LM's training log: iterations, checkpoints, timers. */
-#include "megatron_log.h"
+/* megatron_log.c - reads one line of a Megatron-LM log (megatron/training/training.py, megatron/core/timers.py) wherever it stands in the text:
+ * torchrun puts "[default7]:" before it, srun "7: ", mpirun "[1,7]<stdout>:", Kubernetes a time stamp, a terminal colours. */
+#include "base/megatron_log.h"
 
+#include <ctype.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-bool hm_parse_moment(const char *text, double *time) {
-    struct tm tm = {0};
-    double seconds = 0;
-    int n = 0;
+size_t hm_log_plain(char *line) {
+    char *to = line;
+    for (const char *c = line; *c; c++) {
+        if (*c == 27 && c[1] == '[') { /* CSI: parameters, then one letter */
+            c += 2;
+            while (*c && !(*c >= 64 && *c <= 126)) c++;
+            if (!*c) break;
+        } else if (*c == 27 && c[1] == ']') { /* OSC (links, titles): to BEL or ST */
+            while (*c && *c != 7 && !(*c == 27 && c[1] == '\\')) c++;
+            if (!*c) break;
+            if (*c == 27) c++;
+        } else if (*c == 27) {
+            if (c[1]) c++;
+        } else if (*c != '\r' && *c != 8) {
+            *to++ = *c;
+        }
+    }
+    *to = 0;
+    return (size_t)(to - line);
+}
+
+/* Behind a key: blanks, dots, a unit in parentheses, then ":" or "="; NULL if that is not what stands there. */
+static const char *after_key(const char *at, char unit[16]) {
+    if (unit) *unit = 0;
+    at += strspn(at, " \t.");
+    if (*at == '(') {
+        size_t n = strcspn(at, ")");
+        if (!at[n]) return NULL;
+        if (unit) (void)snprintf(unit, 16, "%.*s", (int)(n - 1 < 15 ? n - 1 : 15), at + 1);
+        at += n + 1;
+    } else if (strncmp(at, "in s:", 5) == 0) { /* NeMo: "train_step_timing in s: 0.8" */
+        if (unit) (void)snprintf(unit, 16, "s");
+        at += 4;
+    }
+    at += strspn(at, " \t.");
+    return *at == ':' || *at == '=' ? at + 1 : NULL;
+}
+
+static bool number_at(const char *at, double *value, const char **rest) {
     char *end;
-    double plain = strtod(text, &end);
-    if (end != text && *end == 0 && isfinite(plain) && plain >= 0) {
-        *time = plain;
-        return true;
-    }
-    if (sscanf(text, "%4d-%2d-%2d%*1[T ]%2d:%2d:%lf%n", &tm.tm_year, &tm.tm_mon, &tm.tm_mday, &tm.tm_hour, &tm.tm_min,
-               &seconds, &n) != 6)
-        return false;
-    if (tm.tm_year < 1970 || tm.tm_year > 2200 || tm.tm_mon < 1 || tm.tm_mon > 12 || tm.tm_mday < 1 ||
-        tm.tm_mday > 31 || tm.tm_hour < 0 || tm.tm_hour > 24 || tm.tm_min < 0 || tm.tm_min > 59 ||
-        !(seconds >= 0 && seconds < 61))
-        return false;
-    tm.tm_year -= 1900;
-    tm.tm_mon -= 1;
-    double zone = 0;
-    int hours, minutes;
-    const char *rest = text + n;
-    if ((*rest == '+' || *rest == '-') && sscanf(rest + 1, "%2d:%2d", &hours, &minutes) == 2)
-        zone = (*rest == '-' ? -1 : 1) * (hours * 3600 + minutes * 60);
-    *time = (double)timegm(&tm) + seconds - zone;
+    *value = strtod(at, &end);
+    if (end == at || !isfinite(*value)) return false;
+    if (rest) *rest = end;
     return true;
 }
 
-double hm_megatron_timer_ms(const char *text, const char *name) {
-    const char *at = strstr(text, name), *colon = at ? strchr(at, ':') : NULL;
-    double low, high;
-    if (!colon) return -1;
-    if (sscanf(colon + 1, " (%lf, %lf)", &low, &high) == 2) return high;
-    return sscanf(colon + 1, " %lf", &low) == 1 ? low : -1;
+bool hm_log_field(const char *line, const char *key, double *value, char unit[16]) {
+    for (const char *at = line; (at = strstr(at, key)) != NULL; at++) {
+        const char *behind = after_key(at + strlen(key), unit);
+        if (behind && number_at(behind, value, NULL)) return true;
+    }
+    return false;
 }
 
-/* The time in brackets before `at`: where launchers prefix each line, other brackets may stand before it. */
-static double stamp_before(const char *text, const char *at) {
-    const char *bracket = at;
-    char stamp[40] = "";
-    double time;
-    while (bracket > text && *bracket != '[') bracket--;
-    if (*bracket == '[') (void)sscanf(bracket, "[%39[^]]]", stamp);
-    return hm_parse_moment(stamp, &time) ? time : NAN;
+/* The stamp nearest before `end`: the log's own stands there, a launcher's or container's further left. */
+static void find_stamp(const char *line, const char *end, struct hm_stamp *stamp) {
+    *stamp = (struct hm_stamp){0};
+    for (const char *c = line; c < end; c++) {
+        struct hm_stamp found;
+        bool begins = c == line || !isalnum((unsigned char)c[-1]);
+        if (!begins || !(isdigit((unsigned char)*c) || isupper((unsigned char)*c))) continue;
+        size_t n = hm_stamp_read(c, &found);
+        if (!n || c + n > end || found.kind == HM_STAMP_NO_YEAR) continue;
+        if (found.kind == HM_STAMP_ABSOLUTE && strspn(c, "0123456789.") == n)
+            continue; /* any ten digits may stand in a line */
+        *stamp = found;
+        c += n - 1;
+    }
 }
 
-static bool parse_iteration(const char *text, struct hm_megatron_line *line) {
-    const char *at = strstr(text, "iteration "), *bar = at ? strchr(at, '|') : NULL,
-               *elapsed = strstr(text, "elapsed time per iteration (ms):");
-    long long n, total;
-    double ms;
-    if (!at || !bar || !elapsed || sscanf(at, "iteration %lld/ %lld", &n, &total) != 2 ||
-        sscanf(elapsed + strlen("elapsed time per iteration (ms):"), "%lf", &ms) != 1 || !(ms >= 0) || n < 0)
-        return false;
-    *line = (struct hm_megatron_line){HM_MEGATRON_ITERATION, n, total, stamp_before(text, at), ms};
+/* The rank or, of torchrun's "default", the local rank that a launcher put first. */
+static int prefix_rank(const char *line) {
+    static const struct {
+        const char *before, *behind;
+    } forms[] = {{"[default", "]:"}, {"[rank", "]"}, {"[1,", "]<"}, {"rank ", ":"}, {"rank", ":"}, {"", ": "}};
+    line += strspn(line, " \t");
+    for (size_t k = 0; k < sizeof forms / sizeof *forms; k++) {
+        size_t n = strlen(forms[k].before);
+        char *end;
+        if (strncmp(line, forms[k].before, n) != 0 || !isdigit((unsigned char)line[n])) continue;
+        long rank = strtol(line + n, &end, 10);
+        if (rank <= INT32_MAX && strncmp(end, forms[k].behind, strlen(forms[k].behind)) == 0) return (int)rank;
+    }
+    return -1;
+}
+
+/* "iteration        5/     100 |", "iteration: 5/100", "iteration 4/99 |" */
+static const char *iteration_at(const char *line, int64_t *n, int64_t *total) {
+    for (const char *at = line; (at = strstr(at, "iteration")) != NULL; at++) {
+        char *end;
+        const char *c = at + 9;
+        c += strspn(c, " \t");
+        if (*c == ':' || *c == '=') c++;
+        c += strspn(c, " \t");
+        if (!isdigit((unsigned char)*c)) continue;
+        *n = strtoll(c, &end, 10);
+        c = end + strspn(end, " \t");
+        if (*c != '/') continue;
+        c++;
+        c += strspn(c, " \t");
+        if (!isdigit((unsigned char)*c)) continue;
+        *total = strtoll(c, &end, 10);
+        return at;
+    }
+    return NULL;
+}
+
+/* The unit of "(ms)", "(s)"; Megatron's has always been milliseconds. */
+static double scale_of(const char *unit) {
+    return strcmp(unit, "s") == 0 || strncmp(unit, "sec", 3) == 0 ? 1 : strcmp(unit, "us") == 0 ? 1e-6 : 1e-3;
+}
+
+static bool read_iteration(const char *line, struct hm_log_line *o) {
+    static const char *const keys[] = {"elapsed time per iteration", "elapsed_time_per_iteration", "train_step_timing"};
+    char unit[16];
+    double elapsed;
+    const char *at = iteration_at(line, &o->iteration, &o->total);
+    if (!at) return false;
+    for (size_t k = 0; k < sizeof keys / sizeof *keys; k++)
+        if (hm_log_field(at, keys[k], &elapsed, unit) && elapsed >= 0) {
+            o->kind = HM_LOG_ITERATION;
+            o->elapsed_s = elapsed * scale_of(unit);
+            find_stamp(line, at, &o->stamp);
+            return true;
+        }
+    return false;
+}
+
+static const struct {
+    const char *words;
+    enum hm_log_kind kind;
+} events[] = {
+    {"saving checkpoint at iteration", HM_LOG_SAVING},
+    {"successfully saved checkpoint from iteration", HM_LOG_SAVED},
+    {"successfully saved checkpoint at iteration", HM_LOG_SAVED},
+    {"successfully loaded checkpoint", HM_LOG_LOADED},
+    {"loading checkpoint from", HM_LOG_LOADING},
+    {"loading distributed checkpoint from", HM_LOG_LOADING},
+    {"loading release checkpoint from", HM_LOG_LOADING},
+};
+
+static bool read_event(const char *line, struct hm_log_line *o) {
+    for (size_t k = 0; k < sizeof events / sizeof *events; k++) {
+        const char *at = strstr(line, events[k].words);
+        if (!at) continue;
+        o->kind = events[k].kind;
+        const char *rest = at + strlen(events[k].words), *number = strstr(at, "iteration");
+        if (number) rest = number + 9;
+        rest += strspn(rest, " \t:=");
+        o->iteration = number && isdigit((unsigned char)*rest) ? strtoll(rest, NULL, 10) : -1;
+        if (o->kind <= HM_LOG_SAVED && o->iteration < 0) o->kind = HM_LOG_OTHER;
+        find_stamp(line, at, &o->stamp);
+        return o->kind != HM_LOG_OTHER;
+    }
+    return false;
+}
+
+/* "    forward-backward ......: (690.1, 700.2)": a word, dots, a colon. Of old releases' "time (ms) | save-checkpoint: 1.0 |" the two timers
+ * that name a checkpoint. */
+static bool read_timer(const char *line, struct hm_log_line *o) {
+    const char *dots = strstr(line, " .."), *end, *name;
+    static const char *const plain[] = {"save-checkpoint", "load-checkpoint"};
+    if (dots) {
+        const char *colon = dots + 1 + strspn(dots + 1, ".");
+        if (*colon != ':' && *colon != '=') return false;
+        for (name = dots; name > line && (isalnum((unsigned char)name[-1]) || strchr("-_/", name[-1]));) name--;
+        end = colon + 1;
+        if (name == dots || dots - name >= (long)sizeof o->name) return false;
+        memcpy(o->name, name, (size_t)(dots - name));
+        o->name[dots - name] = 0;
+    } else {
+        size_t k = 0;
+        for (end = NULL; k < 2 && !end; k++) {
+            name = strstr(line, plain[k]);
+            end = name ? after_key(name + strlen(plain[k]), NULL) : NULL;
+        }
+        if (!end) return false;
+        (void)snprintf(o->name, sizeof o->name, "%s", plain[k - 1]);
+        if (strstr(line, "(s)")) o->scale_s = 1;
+    }
+    o->kind = HM_LOG_TIMER;
+    o->low = o->high = NAN; /* of "all" ranks: the numbers follow, a line each */
+    if (sscanf(end, " (%lf, %lf)", &o->low, &o->high) != 2 && number_at(end, &o->high, NULL)) o->low = o->high;
+    if (!isfinite(o->high)) o->low = o->high = NAN;
+    find_stamp(line, name, &o->stamp);
     return true;
 }
 
-enum hm_megatron_kind hm_megatron_parse(const char *text, struct hm_megatron_line *line) {
-    static const char saving[] = "saving checkpoint at iteration";
-    const char *at;
-    long long n;
-    if (parse_iteration(text, line)) return line->kind;
-    *line = (struct hm_megatron_line){HM_MEGATRON_OTHER, -1, -1, NAN, -1};
-    if ((at = strstr(text, saving)) != NULL) {
-        if (sscanf(at + strlen(saving), "%lld", &n) != 1) return HM_MEGATRON_OTHER;
-        line->kind = HM_MEGATRON_SAVING;
-        line->iteration = n;
-    } else if (strstr(text, "loading checkpoint from") || strstr(text, "successfully loaded checkpoint")) {
-        line->kind = HM_MEGATRON_LOADING;
-    } else if (strstr(text, "save-checkpoint ")) {
-        line->kind = HM_MEGATRON_SAVE_TIMER;
-        line->elapsed_ms = hm_megatron_timer_ms(text, "save-checkpoint ");
-    } else if (strstr(text, "load-checkpoint ")) {
-        line->kind = HM_MEGATRON_LOAD_TIMER;
-        line->elapsed_ms = hm_megatron_timer_ms(text, "load-checkpoint ");
+void hm_log_read(char *line, struct hm_log_line *o) {
+    *o = (struct hm_log_line){.iteration = -1, .rank = -1, .low = NAN, .high = NAN, .scale_s = NAN};
+    hm_log_plain(line);
+    o->rank = prefix_rank(line);
+    if (read_iteration(line, o) || read_event(line, o)) return;
+    const char *at = strstr(line, "time across ranks (");
+    char unit[16];
+    if (at && after_key(at + 17, unit)) {
+        o->kind = HM_LOG_TIMERS;
+        o->scale_s = scale_of(unit);
+        return;
     }
-    return line->kind;
+    if ((at = strstr(line, "log_interval ..")) != NULL) {
+        at += 13 + strspn(at + 13, ".");
+        o->iteration = strtoll(at, NULL, 10);
+        if (o->iteration > 0) o->kind = HM_LOG_INTERVAL;
+        return;
+    }
+    if (read_timer(line, o)) return;
+    int n = 0;
+    if ((at = strstr(line, "rank ")) != NULL && sscanf(at, "rank %d: %lf%n", &o->rank, &o->high, &n) == 2 && !at[n])
+        o->kind = HM_LOG_TIMER_RANK;
 }

@@ -1,32 +1,37 @@
-/* megatron_log.h - what a line of Megatron-LM's training log says, and moments as logs write them. */
+/* megatron_log.h - one line of a training job's log: Megatron-LM's iterations, checkpoints and timers, whatever a launcher, a container runtime
+ * or a terminal put before and between its words. */
 #ifndef HM_BASE_MEGATRON_LOG_H
 #define HM_BASE_MEGATRON_LOG_H
 
-#include "base.h"
+#include "base/stamp.h"
 
-enum hm_megatron_kind {
-    HM_MEGATRON_OTHER,      /* nothing of interest */
-    HM_MEGATRON_ITERATION,  /* "[TIME] iteration 5/ 100 | ... elapsed time per iteration (ms): 812.3 | ..." */
-    HM_MEGATRON_SAVING,     /* "saving checkpoint at iteration 100" */
-    HM_MEGATRON_LOADING,    /* a checkpoint is being loaded, or was */
-    HM_MEGATRON_SAVE_TIMER, /* "save-checkpoint ....: (812.0, 815.5)" */
-    HM_MEGATRON_LOAD_TIMER  /* "load-checkpoint ....: ..." */
+enum hm_log_kind {
+    HM_LOG_OTHER,
+    HM_LOG_ITERATION, /* "iteration  5/ 100 | ... elapsed time per iteration (ms): 812.3": iteration, total, elapsed_s */
+    HM_LOG_SAVING,    /* a checkpoint of `iteration` begins to be saved */
+    HM_LOG_SAVED,     /* it has been saved */
+    HM_LOG_LOADING,   /* a checkpoint is about to be loaded; iteration -1 where the line does not say which */
+    HM_LOG_LOADED,    /* it has been loaded */
+    HM_LOG_TIMERS,    /* "max time across ranks (ms):" heads a block of timers: scale_s is their unit */
+    HM_LOG_TIMER,     /* "save-checkpoint ....: (1.0, 2.0)": name, low, high, in the unit of the block */
+    HM_LOG_TIMER_RANK, /* "rank  3: 412.34" below a timer that named no number: rank, high */
+    HM_LOG_INTERVAL    /* "log_interval ...... 100" of Megatron's arguments: iteration is the interval */
+};
+struct hm_log_line {
+    enum hm_log_kind kind;
+    struct hm_stamp stamp; /* kind NONE: the line has no time */
+    int64_t iteration, total;
+    double elapsed_s, low, high, scale_s; /* seconds an iteration; a timer's least and most; 1e-3 for (ms), 1 for (s) */
+    char name[64];                        /* of a timer */
+    int rank; /* as the launcher's prefix has it ("[default7]:", "7: ", "[rank7]:"); -1: none */
 };
 
-struct hm_megatron_line {
-    enum hm_megatron_kind kind;
-    int64_t iteration; /* ITERATION, SAVING */
-    int64_t total;     /* ITERATION: iterations planned */
-    double time;       /* ITERATION: end of it, seconds of the epoch; NaN without a time stamp (some print none) */
-    double elapsed_ms; /* ITERATION: of each since the last line; the timers: the slowest rank's; -1: unreadable */
-};
-
-/* Returns line->kind. The text needs no newline at its end. */
-enum hm_megatron_kind hm_megatron_parse(const char *text, struct hm_megatron_line *line);
-/* The slowest rank's time in ms of "NAME ....: (LEAST, MOST)" or "NAME ....: TIME"; -1 if the text has none. */
-double hm_megatron_timer_ms(const char *text, const char *name);
-
-/* "2026-08-22T10:00:00.5Z", "2026-08-22 10:00:00" (UTC, unless +HH:MM follows) or seconds of the epoch. */
-bool hm_parse_moment(const char *text, double *time);
+/* Takes terminal colours and other escape sequences out of a line, and carriage returns; returns its new length. */
+size_t hm_log_plain(char *line);
+/* Reads a line; its escape sequences are taken out in place. */
+void hm_log_read(char *line, struct hm_log_line *out);
+/* The number behind `key` in the line ("throughput per GPU (TFLOP/s/GPU): 412.0", "lm loss=1.07E+01"): blanks, dots and a unit in
+ * parentheses may stand between, then ":" or "=". *unit (may be NULL) gets the text in the parentheses, cut to 15 characters. */
+bool hm_log_field(const char *line, const char *key, double *value, char unit[16]);
 
 #endif

@@ -36,6 +36,17 @@ void hm_timeline_moment(struct timeline *t, enum moment_kind kind, double time) 
     t->moment[t->n_moments++] = (struct moment){time, kind};
 }
 
+/* Seconds of the epoch, or a date and time, which is UTC unless it says a zone. */
+static bool parse_moment(const char *text, double *time) {
+    struct hm_stamp s;
+    char *end;
+    *time = strtod(text, &end);
+    if (end != text && *end == 0 && isfinite(*time) && *time >= 0) return true;
+    size_t n = hm_stamp_read(text, &s);
+    *time = s.time_s;
+    return n > 0 && !text[n] && !s.zone[0] && (s.kind == HM_STAMP_ABSOLUTE || s.kind == HM_STAMP_CIVIL);
+}
+
 /* ---- event log ---- */
 
 static bool number_of(const json_t *o, const char *key, double *value) {
@@ -47,7 +58,7 @@ static bool number_of(const json_t *o, const char *key, double *value) {
 
 static bool moment_of(const json_t *o, const char *key, double *time) {
     const json_t *v = json_object_get(o, key);
-    if (json_is_string(v)) return hm_parse_moment(json_string_value(v), time);
+    if (json_is_string(v)) return parse_moment(json_string_value(v), time);
     return number_of(o, key, time) && *time >= 0;
 }
 
@@ -99,9 +110,9 @@ struct megatron {
 };
 
 /* An iteration line ends a step, and shows where what was seen since the last one lies. */
-static void megatron_iteration(struct timeline *t, struct megatron *m, const struct hm_megatron_line *line) {
+static void megatron_iteration(struct timeline *t, struct megatron *m, const struct hm_log_line *line) {
     int64_t n = line->iteration;
-    double time = line->time, ms = line->elapsed_ms;
+    double time = line->stamp.time_s, ms = 1e3 * line->elapsed_s;
     bool first = m->iteration < 0 || m->loaded || n <= m->iteration;
     int64_t count = first ? 1 : n - m->iteration;
     if (count > 100000) count = 1;
@@ -120,26 +131,19 @@ static void megatron_iteration(struct timeline *t, struct megatron *m, const str
     *m = (struct megatron){time, n, -1, -1, -1, false};
 }
 
-static void megatron_line(struct timeline *t, struct megatron *m, const char *text) {
-    struct hm_megatron_line line;
-    switch (hm_megatron_parse(text, &line)) {
-    case HM_MEGATRON_ITERATION:
-        if (!isnan(line.time)) megatron_iteration(t, m, &line);
-        break;
-    case HM_MEGATRON_SAVING:
+static void megatron_line(struct timeline *t, struct megatron *m, char *text) {
+    struct hm_log_line line;
+    hm_log_read(text, &line);
+    if (line.kind == HM_LOG_ITERATION && line.stamp.kind != HM_STAMP_NONE) {
+        megatron_iteration(t, m, &line);
+    } else if (line.kind == HM_LOG_SAVING) {
         m->saved = line.iteration;
-        break;
-    case HM_MEGATRON_LOADING:
+    } else if (line.kind == HM_LOG_LOADING || line.kind == HM_LOG_LOADED) {
         m->loaded = true;
-        break;
-    case HM_MEGATRON_SAVE_TIMER:
-        m->save_ms = line.elapsed_ms;
-        break;
-    case HM_MEGATRON_LOAD_TIMER:
-        m->load_ms = line.elapsed_ms;
-        break;
-    default:
-        break;
+    } else if (line.kind == HM_LOG_TIMER && strcmp(line.name, "save-checkpoint") == 0) {
+        m->save_ms = isnan(line.high) ? -1 : line.high;
+    } else if (line.kind == HM_LOG_TIMER && strcmp(line.name, "load-checkpoint") == 0) {
+        m->load_ms = isnan(line.high) ? -1 : line.high;
     }
 }
 
@@ -185,11 +189,11 @@ static void sacct_line(struct timeline *t, struct sacct *s, char *line) {
         }
     if (s->column[C_JOB] >= 0 && strchr(field[s->column[C_JOB]], '.')) return; /* a step of a job */
     double start, end, submit;
-    if (!hm_parse_moment(field[s->column[C_START]], &start)) return; /* Unknown: it never ran */
+    if (!parse_moment(field[s->column[C_START]], &start)) return; /* Unknown: it never ran */
     const char *state = field[s->column[C_STATE]];
-    bool ended = hm_parse_moment(field[s->column[C_END]], &end);
+    bool ended = parse_moment(field[s->column[C_END]], &end);
     hm_timeline_moment(t, MOMENT_START, start);
-    if (s->column[C_SUBMIT] >= 0 && hm_parse_moment(field[s->column[C_SUBMIT]], &submit) && submit < start)
+    if (s->column[C_SUBMIT] >= 0 && parse_moment(field[s->column[C_SUBMIT]], &submit) && submit < start)
         hm_timeline_span(t, SPAN_WAIT, submit, start, -1);
     if (!ended) return; /* still running */
     hm_timeline_span(t, SPAN_RUNNING, start, end, -1);

@@ -1,8 +1,6 @@
-/* test_logs_lines.c - small texts that several rooms read: ranges, endings, moments, lines of Megatron-LM's log. */
+/* test_logs_lines.c - small texts that several rooms read: ranges and endings. */
 #include "base/base.h"
-#include "base/megatron_log.h"
 
-#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 
@@ -49,51 +47,7 @@ static void endings(void **state) {
     assert_false(hm_ends_with("a.gz.tmp", ".gz"));
 }
 
-static void moments(void **state) {
-    (void)state;
-    double time;
-    assert_true(hm_parse_moment("2026-08-22T10:00:00.5Z", &time));
-    assert_true(time == 1787392800.5);
-    assert_true(hm_parse_moment("2026-08-22T12:00:00+02:00", &time));
-    assert_true(time == 1787392800);
-    assert_true(hm_parse_moment("1787392800.25", &time));
-    assert_true(time == 1787392800.25);
-    assert_false(hm_parse_moment("2026-13-22 10:00:00", &time));
-    assert_false(hm_parse_moment("yesterday", &time));
-    assert_false(hm_parse_moment("", &time));
-}
-
-static void megatron(void **state) {
-    (void)state;
-    struct hm_megatron_line line;
-    assert_int_equal(
-        hm_megatron_parse(" [2026-08-22 10:00:00.250000] iteration        5/     100 | consumed samples: 80 | "
-                          "elapsed time per iteration (ms): 812.3 | learning rate: 1.0E-04 |",
-                          &line),
-        HM_MEGATRON_ITERATION);
-    assert_int_equal(line.iteration, 5);
-    assert_int_equal(line.total, 100);
-    assert_true(line.time == 1787392800.25);
-    assert_true(line.elapsed_ms == 812.3);
-    assert_int_equal(hm_megatron_parse(" iteration 6/ 100 | elapsed time per iteration (ms): 1.5 |", &line),
-                     HM_MEGATRON_ITERATION);
-    assert_true(isnan(line.time));
-    assert_int_equal(hm_megatron_parse("saving checkpoint at iteration     100 to /ckpt", &line), HM_MEGATRON_SAVING);
-    assert_int_equal(line.iteration, 100);
-    assert_int_equal(hm_megatron_parse("    save-checkpoint ................................: (812.02, 815.51)", &line),
-                     HM_MEGATRON_SAVE_TIMER);
-    assert_true(line.elapsed_ms == 815.51);
-    assert_int_equal(hm_megatron_parse("    load-checkpoint ....: 7.25", &line), HM_MEGATRON_LOAD_TIMER);
-    assert_true(line.elapsed_ms == 7.25);
-    assert_int_equal(hm_megatron_parse("  successfully loaded checkpoint from x at iteration 100", &line),
-                     HM_MEGATRON_LOADING);
-    assert_int_equal(hm_megatron_parse(" iteration 6/ 100 | elapsed time per iteration (ms): nan |", &line),
-                     HM_MEGATRON_OTHER);
-    assert_int_equal(hm_megatron_parse("", &line), HM_MEGATRON_OTHER);
-}
-
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(ranges), cmocka_unit_test(endings), cmocka_unit_test(moments),
-                                       cmocka_unit_test(megatron)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(ranges), cmocka_unit_test(endings)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
