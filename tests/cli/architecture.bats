@@ -57,3 +57,9 @@ may_include() {
     cd "$SOURCE"
     git grep -nE 'https?://' -- src include scripts cmake CMakeLists.txt tests '*.json' '*.bats' | grep -vE 'www\.w3\.org/(2000|1999)|json-schema\.org|://127\.0\.0\.1' | none
 }
+
+# bats stops at a command that fails; but not at `! command`, nor at the left side of `&&`, unless it is a test's last.
+@test "no assertion that cannot fail: one a line, and none begins with !" {
+    cd "$SOURCE"
+    grep -nE '^ *(! |\[+ .* \]+ && )' tests/*/*.bats | grep -vE '(\|\| |&& )(break|continue|return|skip|exit)|&& (\{|[a-z_]+\+?=)' | none
+}

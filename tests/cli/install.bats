@@ -15,7 +15,8 @@ instrumented() { grep -qE '^HM_(SANITIZE|COVERAGE):BOOL=ON' "$BUILD/CMakeCache.t
 @test "the program, the library, the headers, the manual and pkg-config's file are installed" {
     [ -x "$PREFIX/bin/hindmost" ]
     [ -e "$PREFIX/share/man/man1/hindmost.1" ]
-    [ -n "$(find "$PREFIX" -name libhindmost.so)" ] && [ -n "$(find "$PREFIX" -name hindmost.pc)" ]
+    find "$PREFIX" -name libhindmost.so | grep -q .
+    find "$PREFIX" -name hindmost.pc | grep -q .
     for header in "$SOURCE"/include/hindmost/*.h; do cmp "$header" "$PREFIX/include/hindmost/${header##*/}"; done
 }
 

@@ -43,5 +43,7 @@ subcommands() { "$HINDMOST" help | sed -n 's/^  \([a-z]\{1,\}\)  .*/\1/p'; }
     for bad in 0 -1 x 1.5 ''; do must_fail threads analyze --threads="$bad" trace; done
     status=0
     "$HINDMOST" >"$BATS_TEST_TMPDIR/out" 2>"$BATS_TEST_TMPDIR/err" || status=$?
-    [ $status = 3 ] && [ ! -s "$BATS_TEST_TMPDIR/out" ] && grep -q usage "$BATS_TEST_TMPDIR/err"
+    [ $status = 3 ]
+    [ ! -s "$BATS_TEST_TMPDIR/out" ]
+    grep -q usage "$BATS_TEST_TMPDIR/err"
 }

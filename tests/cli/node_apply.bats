@@ -163,11 +163,14 @@ X
 
 @test "health: silent when healthy, one line and exit 2 when not" {
     run "$HINDMOST" node health a
-    [ "$status" = 0 ] && [ -z "$output" ]
+    [ "$status" = 0 ]
+    [ -z "$output" ]
     "$HINDMOST" node mark --evidence alarm.json
     run "$HINDMOST" node prolog a
-    [ "$status" = 2 ] && [ "${#lines[@]}" = 1 ]
+    [ "$status" = 2 ]
+    [ "${#lines[@]}" = 1 ]
     [[ "$output" == "ERROR:  hindmost:  Health check failed:  "*draining* ]]
     run "$HINDMOST" node health b --folder /nowhere
-    [ "$status" = 2 ] && [[ "$output" == *"/nowhere cannot be written"* ]]
+    [ "$status" = 2 ]
+    [[ "$output" == *"/nowhere cannot be written"* ]]
 }

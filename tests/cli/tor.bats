@@ -1,6 +1,8 @@
 #!/usr/bin/env bats
 # The tor subcommand: text, JSON contract, floors, bad input.
 
+load ../helper
+
 setup() { T=$(mktemp -d); }
 teardown() { rm -rf "$T"; }
 
@@ -55,7 +57,7 @@ assert c['tor'] == sorted(c['tor'], reverse=True)"
   run "$HINDMOST" tor measure "$T/run.jsonl" --html "$T/run.html" --json "$T/run.json"
   [ "$status" = 0 ]
   [[ "$output" == *"TOR 0.6667"* ]]
-  ! grep -E "(src|href)=\"https?:" "$T/run.html"
+  grep -E "(src|href)=\"https?:" "$T/run.html" | none
   python3 -c "
 import json; d = json.load(open('$T/run.json'))
 assert abs(sum(p['seconds'] for p in d['ledger']) - 30) < 1e-9 and d['steps_kept'] == 2"
@@ -64,7 +66,9 @@ assert abs(sum(p['seconds'] for p in d['ledger']) - 30) < 1e-9 and d['steps_kept
 @test "impossible values and useless files get one clear line" {
   bad() {
     run --separate-stderr "$HINDMOST" tor "$@"
-    [ "$status" = 3 ] && [ "${#stderr_lines[@]}" = 1 ] && [[ "$stderr" == hindmost:* ]]
+    [ "$status" = 3 ]
+    [ "${#stderr_lines[@]}" = 1 ]
+    [[ "$stderr" == hindmost:* ]]
   }
   bats_require_minimum_version 1.5.0
   bad plan --work 54

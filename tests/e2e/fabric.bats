@@ -7,7 +7,6 @@ load ../helper
 missing() {
     [ "$(id -u)" = 0 ] || { echo "network namespaces need root"; return; }
     for p in ip tc mpirun unshare setsid jq; do command -v $p >/dev/null || { echo "$p is not installed"; return; }; done
-    [ -x "$BUILD/hindmost-pairs" ] || { echo "hindmost-pairs is not built (no MPI at build time)"; return; }
     ip netns add "hm$$try" 2>/dev/null && ip -n "hm$$try" link show lo >/dev/null 2>&1 || echo "network namespaces cannot be made and entered here"
     ip netns del "hm$$try" 2>/dev/null || true
 }
@@ -42,8 +41,13 @@ teardown_file() {
 }
 
 setup() {
-    [ -z "$WHY_NOT" ] || skip "$WHY_NOT"
+    [ -x "$BUILD/hindmost-pairs" ] || skip "hindmost-pairs is not built (no MPI at build time)"
     cd "$BATS_TEST_TMPDIR" || return
+}
+
+# The hosts, or a skip that says why there are none.
+six_hosts() {
+    [ -z "$WHY_NOT" ] || skip "$WHY_NOT"
 }
 
 teardown() { idle; }
@@ -81,6 +85,7 @@ pairs() {
 # The hosts share few cores, so that the scheduler adds up to milliseconds to a trip: the floor of 1000 us. On real hosts it is 5.
 
 @test "six equal hosts: nobody is accused, in pairs and in groups; unit, precision and repeats are stated" {
+    six_hosts
     pairs -o r.jsonl
     expect '.hosts == 6 and .culprits == [] and .verdict == "pass" and .rounds == 2' p.json
     expect '[.nodes[].node] | sort == ["h1", "h2", "h3", "h4", "h5", "h6"]' p.json
@@ -92,6 +97,7 @@ pairs() {
 }
 
 @test "one limited link: that host is named in at most 3 rounds, its partners are not" {
+    six_hosts
     for k in $(seq "${HM_FABRIC_REPEATS:-6}"); do
         i=$((k % 6 + 1))
         [ $((k % 2)) = 0 ] || busy
@@ -106,6 +112,7 @@ pairs() {
 }
 
 @test "one limited link: the intersection of slow groups finds the host in 3 rounds" {
+    six_hosts
     for k in $(seq "${HM_FABRIC_REPEATS:-6}"); do
         i=$((k % 6 + 1))
         [ $((k % 2)) = 1 ] || busy
@@ -120,6 +127,7 @@ pairs() {
 }
 
 @test "a link that delays every packet: the host is named for its latency" {
+    six_hosts
     link 4 rate 50mbit burst 128kb latency 1s mpu 60000
     run pairs -t 0.2
     link 4 rate 1gbit burst 128kb latency 50ms
@@ -139,9 +147,13 @@ pairs() {
     run mpirun --allow-run-as-root --oversubscribe -n 2 "$BUILD/hindmost-pairs" 3>&-
     [ "$status" = 3 ]
     grep -q "one rank a host" <<<"$output"
+    "$BUILD/hindmost-pairs" --help | grep -q "usage: .*hindmost-pairs"
+    [ "$("$BUILD/hindmost-pairs" --version)" = "$("$HINDMOST" --version)" ]
+}
+
+@test "fewer hosts than two groups are refused" {
+    six_hosts
     run pairs --groups 4
     [ "$status" = 3 ]
     grep -q "^hindmost: hindmost-pairs: --groups 4: 6 hosts are fewer than two groups" err
-    "$BUILD/hindmost-pairs" --help | grep -q "usage: .*hindmost-pairs"
-    [ "$("$BUILD/hindmost-pairs" --version)" = "$("$HINDMOST" --version)" ]
 }

@@ -173,15 +173,18 @@ checked() {
 
 @test "the prolog of a condemned node stops the job" {
     run "$D/health"
-    [ "$status" = 0 ] && [ -z "$output" ]
+    [ "$status" = 0 ]
+    [ -z "$output" ]
     for _ in $(seq 100); do [ "$(slurm)" = " State=IDLE" ] && break; sleep 0.1; done
     touch "$D/prolog-on"
     srun -w "$NODE" true
     "$HINDMOST" node mark --evidence - <<<"{\"node\":\"$NODE\",\"source\":\"watch\",\"kind\":\"gpu-lost\"}"
     run "$D/health"
-    [ "$status" = 2 ] && [ "${#lines[@]}" = 1 ]
+    [ "$status" = 2 ]
+    [ "${#lines[@]}" = 1 ]
     run timeout 20 srun -w "$NODE" --immediate=5 touch "$PWD/ran"
-    [ "$status" != 0 ] && [ ! -e ran ]
+    [ "$status" != 0 ]
+    [ ! -e ran ]
     for _ in $(seq 100); do [[ "$(slurm)" == *DRAIN* ]] && break; sleep 0.1; done
     [[ "$(slurm)" == *DRAIN* ]]
 }

@@ -2,6 +2,8 @@
  * once: each ends in a clean error of one line or in a whole result, and the ledger stays whole. */
 #include "node/node.h"
 
+#include "no_sync.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
