@@ -55,6 +55,11 @@ void *hm_grow(void *array, size_t count, size_t *capacity, size_t size);
 void hm_temporary_add(const char *name);
 void hm_temporary_remove(const char *name);
 
+/* ---- files ---- */
+/* A whole file, gunzipped if it is gzip, with a 0 behind its *size bytes; more than `most` of them is an error. NULL on
+ * failure. Free with hm_free. */
+char *hm_slurp(const char *path, size_t most, size_t *size, struct hm_error *err);
+
 /* ---- strings ---- */
 struct hm_str {
     char *text; /* NUL-terminated; NULL while empty */

@@ -26,6 +26,8 @@ int fleet_main(int argc, char **argv);
 extern const char fleet_help[];
 int whatif_main(int argc, char **argv);
 extern const char whatif_help[];
+int hang_main(int argc, char **argv);
+extern const char hang_help[];
 int tor_main(int argc, char **argv);
 extern const char tor_help[];
 int synth_main(int argc, char **argv);

@@ -9,6 +9,7 @@ const struct command commands[] = {
     {"synth", synth_main, "make a trace of a given layout and schedule, with stragglers where you say", synth_help},
     {"convert", convert_main, "any readable trace to the op table or to a timeline", convert_help},
     {"fleet", fleet_main, "many jobs at once: how many straggle, waste, causes", fleet_help},
+    {"hang", hang_main, "who did not come: the flight-recorder dumps of a job that stands still", hang_help},
     {"tor", tor_main, "Training Overhead Ratio: measure a run, plan one, simulate it", tor_help},
     {"node", node_main, "the ledger of nodes: who is fit, who is out and why; verdicts on test results", node_help},
     {"sweep", sweep_main, "test this node: is it as fast as its kind, and does it compute right", sweep_help},

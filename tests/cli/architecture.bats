@@ -7,7 +7,7 @@ may_include() {
     case $1 in
     base) ;;
     trace | node | tor) echo base ;;
-    model) echo base trace ;;
+    model | hang) echo base trace ;;
     replay) echo base trace model ;;
     whatif) echo base trace model replay ;;
     diagnose) echo base trace model replay whatif ;;
