@@ -134,6 +134,9 @@ struct hm_tor_measurement {
 struct hm_tor_measure_options {
     double slowdown;     /* S of the straggler analysis; 0 or 1: stragglers are not told from progress */
     double ideal_step_s; /* 0: from the steps themselves */
+    /* Time zones for times that say none (they are UTC without): "Europe/Berlin" for all logs, "FILE=Europe/Berlin" for one. */
+    size_t n_zones;
+    const char *const *zones;
 };
 
 /* Reads an event log (JSON lines, docs/tor.md), a Megatron-LM log, or sacct --parsable2 output; several files are one run. NULL on failure. */

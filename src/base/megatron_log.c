@@ -46,18 +46,18 @@ static const char *after_key(const char *at, char unit[16]) {
     return *at == ':' || *at == '=' ? at + 1 : NULL;
 }
 
-static bool number_at(const char *at, double *value, const char **rest) {
+static bool number_at(const char *at, double *value) {
     char *end;
-    *value = strtod(at, &end);
-    if (end == at || !isfinite(*value)) return false;
-    if (rest) *rest = end;
+    double number = strtod(at, &end);
+    if (end == at || !isfinite(number)) return false;
+    *value = number;
     return true;
 }
 
 bool hm_log_field(const char *line, const char *key, double *value, char unit[16]) {
     for (const char *at = line; (at = strstr(at, key)) != NULL; at++) {
         const char *behind = after_key(at + strlen(key), unit);
-        if (behind && number_at(behind, value, NULL)) return true;
+        if (behind && number_at(behind, value)) return true;
     }
     return false;
 }
@@ -190,7 +190,7 @@ static bool read_timer(const char *line, struct hm_log_line *o) {
     }
     o->kind = HM_LOG_TIMER;
     o->low = o->high = NAN; /* of "all" ranks: the numbers follow, a line each */
-    if (sscanf(end, " (%lf, %lf)", &o->low, &o->high) != 2 && number_at(end, &o->high, NULL)) o->low = o->high;
+    if (sscanf(end, " (%lf, %lf)", &o->low, &o->high) != 2 && number_at(end, &o->high)) o->low = o->high;
     if (!isfinite(o->high)) o->low = o->high = NAN;
     find_stamp(line, name, &o->stamp);
     return true;
@@ -201,9 +201,9 @@ void hm_log_read(char *line, struct hm_log_line *o) {
     hm_log_plain(line);
     o->rank = prefix_rank(line);
     if (read_iteration(line, o) || read_event(line, o)) return;
-    const char *at = strstr(line, "time across ranks (");
+    const char *at = strstr(line, " across ranks (");
     char unit[16];
-    if (at && after_key(at + 17, unit)) {
+    if (at && after_key(at + strlen(" across ranks"), unit)) {
         o->kind = HM_LOG_TIMERS;
         o->scale_s = scale_of(unit);
         return;

@@ -15,7 +15,10 @@ const char tor_help[] =
     "one run\n"
     "      --analysis FILE.json  S of 'hindmost analyze --json': splits stragglers from progress\n"
     "      --slowdown S          the same, by hand\n"
-    "      --ideal-step T        ideal step time (default: mean of the usual steps)\n\n"
+    "      --ideal-step T        ideal step time (default: mean of the usual steps)\n"
+    "      --zone [FILE=]NAME    time zone of times that say none (default UTC), such as Europe/Berlin or +02:00; of "
+    "one\n"
+    "                            log, or of all. Repeatable\n\n"
     "plan, simulate: values need units (30s, 5min, 12h, 2d; 6.5e-3/day); A..B gives a curve\n"
     "      --work T              what the run would take without any loss\n"
     "      --nodes N --failure-rate R/day    failures a node; or --faults FILE [--fault-nodes N] for rate and repair\n"
@@ -23,7 +26,7 @@ const char tor_help[] =
     "      --detect T --restart T --repair T --spares N\n"
     "      --slowdown S          stragglers while running\n"
     "      --slow-rate R/day --slow-factor F --slow-detect T    fail-slow nodes\n"
-    "simulate: --runs N --seed N --distribution exponential|weibull:SHAPE|empirical -j N\n\n"
+    "simulate: --runs N --seed N --distribution exponential|weibull:SHAPE|empirical -j, --threads N\n\n"
     "      --json FILE  --html FILE  --check FLOOR (exit 1 below the floor, 2 if more than a tenth below)\n";
 
 enum {
@@ -51,7 +54,9 @@ enum {
     O_HTML,
     O_CHECK,
     O_ANALYSIS,
-    O_IDEAL
+    O_IDEAL,
+    O_ZONE,
+    OPTIONS
 };
 
 static const struct option_spec specs[] = {{"work", 0, true, O_WORK},
@@ -79,9 +84,19 @@ static const struct option_spec specs[] = {{"work", 0, true, O_WORK},
                                            {"check", 0, true, O_CHECK},
                                            {"analysis", 0, true, O_ANALYSIS},
                                            {"ideal-step", 0, true, O_IDEAL},
+                                           {"zone", 0, true, O_ZONE},
                                            {NULL, 0, false, 0}};
 
-enum { CURVE_POINTS = 17 };
+/* By their first letters: measure, plan, simulate. What one would pass over is refused there. */
+static const char *const used_by[OPTIONS] = {
+    [O_WORK] = "ps",        [O_NODES] = "ps",    [O_RATE] = "ps",      [O_FAULTS] = "ps",      [O_FAULT_NODES] = "ps",
+    [O_SAVE] = "ps",        [O_INTERVAL] = "ps", [O_ASYNC] = "ps",     [O_DETECT] = "ps",      [O_RESTART] = "ps",
+    [O_REPAIR] = "ps",      [O_SPARES] = "ps",   [O_SLOWDOWN] = "mps", [O_SLOW_RATE] = "ps",   [O_SLOW_FACTOR] = "ps",
+    [O_SLOW_DETECT] = "ps", [O_RUNS] = "s",      [O_SEED] = "s",       [O_DISTRIBUTION] = "s", [O_THREADS] = "s",
+    [O_JSON] = "mps",       [O_HTML] = "mps",    [O_CHECK] = "mps",    [O_ANALYSIS] = "mps",   [O_IDEAL] = "m",
+    [O_ZONE] = "m"};
+
+enum { CURVE_POINTS = 17, MOST_ZONES = 64 };
 
 struct request {
     struct hm_tor_run run;
@@ -91,6 +106,9 @@ struct request {
     bool has_rate, has_repair;
     double floor, slowdown, ideal_step, fault_nodes;
     long runs, seed, threads;
+    bool given[OPTIONS];
+    const char *zone[MOST_ZONES];
+    size_t zones;
 };
 
 static int report_error(const struct hm_error *err) {
@@ -148,6 +166,7 @@ static int parse_distribution(struct request *q, const char *text) {
 static int take_option(struct request *q, int id, const struct options *o) {
     struct hm_tor_run *r = &q->run;
     const char *v = o->value;
+    q->given[id] = true;
     switch (id) {
     case O_WORK:
         return parse_value(q, v, "--work", 't', &r->work_s);
@@ -211,6 +230,10 @@ static int take_option(struct request *q, int id, const struct options *o) {
     }
     case O_IDEAL:
         return parse_one(v, "--ideal-step", 't', &q->ideal_step);
+    case O_ZONE:
+        if (q->zones == MOST_ZONES) return complain_text("--zone: at most %d", MOST_ZONES), -1;
+        q->zone[q->zones++] = v;
+        return 0;
     default:
         return -1;
     }
@@ -289,7 +312,8 @@ static int judge(const struct request *q, double tor) {
 static int measure(struct request *q, const char *const *paths, int n) {
     if (n < 1) return complain_text("tor measure needs at least one log; see 'hindmost help tor'");
     struct hm_error err = {0};
-    struct hm_tor_measure_options o = {.slowdown = q->slowdown, .ideal_step_s = q->ideal_step};
+    struct hm_tor_measure_options o = {
+        .slowdown = q->slowdown, .ideal_step_s = q->ideal_step, .n_zones = q->zones, .zones = q->zone};
     struct hm_tor_measurement *m = hm_tor_measure(paths, (size_t)n, &o, &err);
     if (!m) return complain(&err);
     int status = q->json ? write_json(q->json, q, NULL, NULL, NULL, m) : EXIT_DONE;
@@ -328,12 +352,24 @@ static int make_curve(struct request *q, struct hm_tor_curve *curve, double *val
     return EXIT_DONE;
 }
 
+/* A fault file names nodes that failed. Were they the whole fleet, faults at random would leave some without: nodes x e^-(faults a node). */
+static void warn_of_fleet(const struct request *q) {
+    double nodes = (double)q->faults->nodes, each = (double)q->faults->faults / nodes;
+    if (q->given[O_FAULT_NODES] || nodes * exp(-each) < 0.05) return;
+    fprintf(
+        stderr,
+        "hindmost: %s: every one of its %.0f nodes has failed, so the fleet is larger and the failure rate of a node "
+        "lower; give --fault-nodes N, the nodes of the whole fleet\n",
+        q->faults_path, nodes);
+}
+
 static int plan(struct request *q, bool simulate) {
     struct hm_error err = {0};
     if (q->faults_path) {
         q->faults = hm_faults_read(q->faults_path, (size_t)q->fault_nodes, &err);
         if (!q->faults) return complain(&err);
         q->run.faults = q->faults;
+        warn_of_fleet(q);
         if (!q->has_rate) q->run.failure_rate = q->faults->rate_per_node_s;
         if (!q->has_repair) q->run.repair_s = q->faults->n_repairs ? q->faults->mean_repair_s : 0;
     }
@@ -379,6 +415,12 @@ int tor_main(int argc, char **argv) {
     }
     const char *what = o.inputs > 0 ? argv[1] : "";
     int status;
+    bool known = strcmp(what, "measure") == 0 || strcmp(what, "plan") == 0 || strcmp(what, "simulate") == 0;
+    for (const struct option_spec *s = specs; known && s->name; s++)
+        if (q.given[s->id] && !strchr(used_by[s->id], *what))
+            return complain_text("--%s: tor %s has no use for it; see 'hindmost help tor'", s->name, what);
+    if (q.given[O_FAULT_NODES] && !q.faults_path)
+        return complain_text("--fault-nodes: the size of the fleet that --faults FILE is of; give that too");
     if (strcmp(what, "measure") == 0)
         status = measure(&q, (const char *const *)(argv + 2), o.inputs - 1);
     else if ((strcmp(what, "plan") == 0 || strcmp(what, "simulate") == 0) && o.inputs == 1)

@@ -1,22 +1,33 @@
 /* units.c - times and rates with explicit units. */
 #include "tor.h"
 
+#include <ctype.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-struct unit {
-    const char *name;
+static const struct unit {
+    const char *names; /* each between blanks */
     double seconds;
-};
+} units[] = {{" us usec microsecond microseconds ", 1e-6},
+             {" ms msec msecs millisecond milliseconds ", 1e-3},
+             {" s sec secs second seconds ", 1},
+             {" m min mins minute minutes ", 60},
+             {" h hr hrs hour hours ", 3600},
+             {" d day days ", 86400},
+             {" w wk week weeks ", 604800}};
 
-static const struct unit units[] = {{"ms", 1e-3},    {"s", 1},       {"sec", 1},       {"min", 60},      {"m", 60},
-                                    {"h", 3600},     {"hour", 3600}, {"hours", 3600},  {"d", 86400},     {"day", 86400},
-                                    {"days", 86400}, {"w", 604800},  {"week", 604800}, {"weeks", 604800}};
-
+/* "5min", "5 minutes", "5 Hours"; a single capital letter is no unit: M may be a month. */
 static const struct unit *find_unit(const char *name) {
+    char word[20];
+    name += strspn(name, " ");
+    size_t n = strlen(name);
+    if (n == 0 || n + 3 > sizeof word || strchr(name, ' ')) return NULL;
+    (void)snprintf(word, sizeof word, " %s ", name);
+    for (size_t i = 1; n > 1 && i <= n; i++) word[i] = (char)tolower((unsigned char)word[i]);
     for (size_t k = 0; k < sizeof units / sizeof units[0]; k++)
-        if (strcmp(units[k].name, name) == 0) return &units[k];
+        if (strstr(units[k].names, word)) return &units[k];
     return NULL;
 }
 

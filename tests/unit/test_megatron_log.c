@@ -191,6 +191,11 @@ static void checkpoints_and_timers_are_found(void **state) {
     read_line("(min, max) time across ranks (s):", &o);
     assert_int_equal(o.kind, HM_LOG_TIMERS);
     assert_true(o.scale_s == 1);
+    read_line("times across ranks (ms):", &o);
+    assert_int_equal(o.kind, HM_LOG_TIMERS);
+    read_line("    save-checkpoint ...:", &o);
+    assert_int_equal(o.kind, HM_LOG_TIMER);
+    assert_true(isnan(o.high));
     read_line("      rank  3: 412.34", &o);
     assert_int_equal(o.kind, HM_LOG_TIMER_RANK);
     assert_true(o.rank == 3 && o.high == 412.34);
