@@ -152,6 +152,11 @@ struct hm_evidence {
     const double *x, *y;
 };
 
+/* Recorded steps that follow each other, by their numbers. */
+struct hm_step_range {
+    int64_t first, last;
+};
+
 struct hm_cause {
     const char *cause; /* slow-worker, stage-imbalance, sequence-length, garbage-collection, slow-link, data-loading,
                           replica-imbalance, unexplained */
@@ -165,6 +170,8 @@ struct hm_cause {
     const uint32_t *stages, *dp_ranks;
     const int64_t *steps;
     const char *const *op_types;
+    size_t n_step_ranges; /* the same as steps, for people */
+    const struct hm_step_range *step_ranges;
 };
 
 struct hm_fix {

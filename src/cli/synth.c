@@ -75,8 +75,13 @@ const char synth_help[] =
     "now and then\n"
     "        data-loading:dp=0,ms=200,share=0.1    late first forward, in that share of the steps; stage=0\n"
     "        slow-op:type=NAME,factor=2            any op type\n"
-    "      Further keys: steps=A-B (step numbers), mb=A-B, forward=F and backward=F instead of factor, stage=A-B, "
-    "dp=A-B.\n";
+    "        wander:spread=0.02,memory=0.8         the pace of each worker wanders from step to step\n"
+    "        machines:spread=0.015                 each worker has a pace of its own\n"
+    "        tails:spread=0.02,tail=3              noise with heavy tails on each compute\n"
+    "      Further keys: steps=A-B (step numbers), mb=A-B, stage=A-B, dp=A-B. Where ops take a factor: forward=F and "
+    "backward=F\n"
+    "      instead of it; op=forward|backward|optimizer; every=N,for=K (K of every N steps); from=F (grows from F to "
+    "factor).\n";
 
 int synth_main(int argc, char **argv) {
     struct hm_synth_options s;
