@@ -81,7 +81,7 @@ static void by_kind(void **state) {
         {4, {"slow-worker:stage=1,dp=2,factor=30,op=optimizer"}, "slow-worker s1d2 (optimizer)"},
         {4, {"slow-worker:stage=1,dp=2,factor=1.6,steps=2-23,every=12,for=3"}, "slow-worker s1d2 @2-4 @14-15"},
         {4,
-         {"slow-worker:stage=0,dp=1,factor=1.5,steps=1-11", "slow-worker:stage=3,dp=2,factor=1.4,steps=12-40"},
+         {"slow-worker:stage=0,dp=1,factor=1.5,steps=1-11", "slow-worker:stage=3,dp=2,factor=1.3,steps=12-40"},
          "slow-worker s0d1 @2-11; slow-worker s3d2 @12-23"},
         {4, {"wander:spread=0.02"}, ""},
         {4, {"machines:spread=0.01"}, ""},
