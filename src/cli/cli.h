@@ -38,6 +38,8 @@ int sweep_main(int argc, char **argv);
 extern const char sweep_help[];
 int convert_main(int argc, char **argv);
 extern const char convert_help[];
+int ring_main(int argc, char **argv);
+extern const char ring_help[];
 
 /* ---- options ----
  * Options may stand anywhere; "--" ends them. Long ones take "--name value" or "--name=value". */

@@ -13,5 +13,6 @@ const struct command commands[] = {
     {"tor", tor_main, "Training Overhead Ratio: measure a run, plan one, simulate it", tor_help},
     {"node", node_main, "the ledger of nodes: who is fit, who is out and why; verdicts on test results", node_help},
     {"sweep", sweep_main, "test this node: is it as fast as its kind, and does it compute right", sweep_help},
+    {"ring", ring_main, "print, follow or convert what a probe records inside a training job", ring_help},
     {NULL, NULL, NULL, NULL},
 };
