@@ -225,8 +225,11 @@ int hm_rings_convert(const char *const *inputs, size_t n, const char *output, st
                        "%s: cannot tell the format; give a name that ends in .parquet, .csv or .csv.gz", output);
     if (n == 0) return hm_fail(err, HM_ERR_ARGUMENT, "%s: there is nothing to convert; name a ring", output);
     if (hm_ring_rows_read(&rows, inputs, n, summary ? summary : &own, err) != 0) return -1;
-    int status = write_groups(&rows, output, err);
-    if (status == 0) status = parquet ? write_parquet(&rows, output, err) : write_csv(&rows, output, err);
+    int status = parquet ? write_parquet(&rows, output, err) : write_csv(&rows, output, err);
+    if (status == 0 && write_groups(&rows, output, err) != 0) {
+        unlink(output);
+        status = -1;
+    }
     hm_ring_rows_free(&rows);
     return status;
 }
