@@ -174,11 +174,11 @@ bool hm_probe_reopen(struct hm_probe *p) {
     if (state == HM_PROBE_ASK_PID && (uint32_t)getpid() == p->pid) return true;
     if (atomic_exchange(&p->opening, 1)) return false; /* another thread is at it, or failed */
     int saved = errno;
-    const struct hm_ring_header *parent = p->header;
+    struct hm_ring_header *parent = p->header;
     size_t bytes = hm_probe_bytes(parent);
     bool opened = hm_probe_map(p, parent, NULL, 0) == 0;
     pthread_mutex_init(&p->naming, NULL); /* a thread that the child does not have may have held it */
-    if (opened) munmap((void *)(uintptr_t)parent, bytes);
+    if (opened) munmap(parent, bytes);
     bool cleared = madvise((void *)p->state, HM_RING_PAGE, MADV_WIPEONFORK) == 0;
     atomic_store(p->state, !opened ? HM_PROBE_DEAF : cleared ? HM_PROBE_READY : HM_PROBE_ASK_PID);
     atomic_store(&p->opening, opened ? 0 : 1);

@@ -23,7 +23,7 @@ static const char *const kinds[] = {NULL,   "compute", "collective", "send", "re
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
 struct text {
-    const char *name, *members;
+    char *name, *members;
 };
 
 struct hm_ring {
@@ -200,7 +200,7 @@ struct hm_ring *hm_ring_open(const char *path, double patience_s, struct hm_erro
 void hm_ring_close(struct hm_ring *r) {
     if (!r) return;
     if (r->fd >= 0) close(r->fd);
-    for (size_t i = 0; i < r->name_count; i++) hm_free((void *)(uintptr_t)r->names[i].name);
+    for (size_t i = 0; i < r->name_count; i++) hm_free(r->names[i].name);
     hm_free(r->names);
     hm_free(r->before);
     hm_free(r->content);
