@@ -41,14 +41,22 @@ struct hm_trace_options {
     int threads;             /* 0: all cores */
     hm_progress_fn progress; /* NULL: none */
     void *context;
+    const char *format; /* its name as hm_format_name gives it; NULL: the content decides */
 };
 
-/* Opens, checks and lays out a trace. Steps or replicas with missing, surplus or duplicate ops are left out and listed
+/* Opens, checks and lays out a trace. `path` may also name a folder, whose files are one job's recording, a pattern such as "run-*.csv"
+ * if no file has that very name, or "-", standard input. Steps or replicas with missing, surplus or duplicate ops are left out and listed
  * in the analysis; HM_ERR_INPUT only if nothing is left, or if the file is not a trace, holds impossible values (NaN,
  * infinite, negative times; ranks outside the layout), contradicts its metadata, or has ops that wait for each other in
  * a circle. NULL on failure. */
 HM_API struct hm_trace *hm_trace_open(const char *path, const struct hm_trace_options *options, struct hm_error *err);
+/* The same of several files (or folders, or patterns) that together are one job's recording. */
+HM_API struct hm_trace *hm_trace_open_files(const char *const *paths, size_t n, const struct hm_trace_options *options,
+                                            struct hm_error *err);
 HM_API void hm_trace_free(struct hm_trace *trace);
+
+/* The formats that can be read: the name of the i-th, and in *what (may be NULL) what it is. NULL behind the last. Static storage. */
+HM_API const char *hm_format_name(size_t i, const char **what);
 
 /* ---- analysis ---- */
 
@@ -152,6 +160,11 @@ struct hm_evidence {
     const double *x, *y;
 };
 
+/* Recorded steps that follow each other, by their numbers. */
+struct hm_step_range {
+    int64_t first, last;
+};
+
 struct hm_cause {
     const char *cause; /* slow-worker, stage-imbalance, sequence-length, garbage-collection, slow-link, data-loading,
                           replica-imbalance, unexplained */
@@ -165,6 +178,8 @@ struct hm_cause {
     const uint32_t *stages, *dp_ranks;
     const int64_t *steps;
     const char *const *op_types;
+    size_t n_step_ranges; /* the same as steps, for people */
+    const struct hm_step_range *step_ranges;
 };
 
 struct hm_fix {

@@ -1,146 +1,62 @@
 /* analyze.c - `hindmost analyze`: what-if analysis of one job. */
-#include "analyze_series.h"
 #include "cli.h"
 #include "hindmost/hindmost.h"
 #include "hindmost/report.h"
-#include "hindmost/series.h"
 #include "hindmost/timeline.h"
 
 #include <string.h>
 
-enum {
-    O_META = 1,
-    O_STEPS,
-    O_JSON,
-    O_ATTRIBUTION,
-    O_PER_STEP,
-    O_CHECK,
-    O_MEMORY,
-    O_THREADS,
-    O_HTML,
-    O_HEATMAP,
-    O_TIMELINE,
-    O_IDEAL_TIMELINE,
-    O_PATTERN
-};
-
-static const struct option_spec specs[] = {{"meta", 'm', true, O_META},
-                                           {"steps", 0, true, O_STEPS},
-                                           {"json", 0, true, O_JSON},
-                                           {"html", 0, true, O_HTML},
-                                           {"heatmap", 0, true, O_HEATMAP},
-                                           {"timeline", 0, true, O_TIMELINE},
-                                           {"ideal-timeline", 0, true, O_IDEAL_TIMELINE},
-                                           {"attribution", 0, true, O_ATTRIBUTION},
-                                           {"per-step", 0, false, O_PER_STEP},
-                                           {"check", 0, false, O_CHECK},
-                                           {"memory", 0, true, O_MEMORY},
-                                           {"threads", 'j', true, O_THREADS},
-                                           {"pattern", 0, true, O_PATTERN},
-                                           {NULL, 0, false, 0}};
-
-const char analyze_help[] =
-    "usage: hindmost analyze TRACE [options]\n\n"
-    "Rebuilds who waits for whom, replays the job without stragglers, and reports how much faster it would be and\n"
-    "which op types, stages, DP ranks and single workers cost how much.\n\n"
-    "  TRACE                     op table: Parquet, CSV or gzipped CSV; or logs of Megatron-LM or Megatron-DeepSpeed\n"
-    "  -m, --meta FILE.yaml      layout of the job (default: inferred from the trace)\n"
-    "      --steps 12,20-23      only these steps\n"
-    "      --json FILE           the result as JSON; - is standard output, without the report\n"
-    "      --html FILE           one self-contained page: heatmaps, causes, fixes, the slowest step\n"
-    "      --heatmap FILE        a picture of the workers' slowdowns, .svg or .png\n"
-    "      --timeline FILE       the recording as Chrome JSON for Perfetto (.json or .json.gz)\n"
-    "      --ideal-timeline FILE the same with every op ideal\n"
-    "      --attribution MODE    exact (default), or paper: a worker is the smaller of its stage and DP rank\n"
-    "      --per-step            attributions of every step in the JSON\n"
-    "      --check               exit status 1 at S >= 1.1, 2 at S >= 1.2\n"
-    "      --memory SIZE         stay below SIZE, such as 2G (default: half of the machine's memory)\n"
-    "      --pattern REGEX           the lines of another log: 'step {step}.* {seconds} s'; also {ms}, {us}, {rank}\n"
-    "  -j, --threads N           threads (default: all cores)\n"
-    "      --color WHEN          always, never or auto\n";
-
 struct request {
-    const char *trace, *json, *html, *heatmap, *timeline, *ideal_timeline;
+    const char *json, *html, *heatmap, *timeline, *ideal_timeline;
     struct hm_trace_options open;
     struct hm_analysis_options analysis;
-    const char *const *inputs, *pattern;
-    size_t n_inputs;
     bool per_step, check; /* per_step: in the JSON; the page always shows the steps */
 };
 
-static bool is_log(const struct request *q) {
-    return q->pattern || hm_series_detect(q->inputs[0]);
+static bool take_heatmap(void *request, const char *name) {
+    ((struct request *)request)->heatmap = name;
+    if (hm_ends_with(name, ".svg") || hm_ends_with(name, ".png")) return true;
+    return complain_text("--heatmap %s: give a name that ends in .svg or .png", name), false;
 }
 
-static int analyze_log(const struct request *q) {
-    const char *other = q->html ? "--html" : q->timeline ? "--timeline" : q->ideal_timeline ? "--ideal-timeline" : NULL;
-    return analyze_series(
-        &(struct series_request){q->inputs, q->n_inputs, q->pattern, q->json, q->heatmap, other, q->check});
+static bool take_attribution(void *request, const char *mode) {
+    bool paper = strcmp(mode, "paper") == 0;
+    ((struct request *)request)->analysis.attribution = paper ? HM_ATTRIBUTION_PAPER : HM_ATTRIBUTION_EXACT;
+    if (paper || strcmp(mode, "exact") == 0) return true;
+    return complain_text("--attribution %s: give exact or paper", mode), false;
 }
 
-static int parse(struct request *q, int argc, char **argv) {
-    struct options o;
-    options_begin(&o, command_named("analyze"), specs, argc, argv);
-    for (int id; (id = options_next(&o)) != OPTION_END;) {
-        long n;
-        switch (id) {
-        case OPTION_BAD:
-            return EXIT_UNUSABLE;
-        case OPTION_HELP:
-            return -1;
-        case O_META:
-            q->open.metadata = o.value;
-            break;
-        case O_STEPS:
-            q->open.steps = o.value;
-            break;
-        case O_JSON:
-            q->json = o.value;
-            break;
-        case O_HTML:
-            q->html = o.value;
-            break;
-        case O_HEATMAP:
-            if (!hm_ends_with(o.value, ".svg") && !hm_ends_with(o.value, ".png"))
-                return complain_text("--heatmap %s: give a name that ends in .svg or .png", o.value);
-            q->heatmap = o.value;
-            break;
-        case O_TIMELINE:
-            q->timeline = o.value;
-            break;
-        case O_IDEAL_TIMELINE:
-            q->ideal_timeline = o.value;
-            break;
-        case O_PER_STEP:
-            q->per_step = true;
-            break;
-        case O_CHECK:
-            q->check = true;
-            break;
-        case O_ATTRIBUTION:
-            if (strcmp(o.value, "exact") != 0 && strcmp(o.value, "paper") != 0)
-                return complain_text("--attribution %s: give exact or paper", o.value);
-            q->analysis.attribution = strcmp(o.value, "paper") == 0 ? HM_ATTRIBUTION_PAPER : HM_ATTRIBUTION_EXACT;
-            break;
-        case O_MEMORY:
-            if (!option_bytes(&o, "--memory", &q->open.memory_bytes)) return EXIT_UNUSABLE;
-            break;
-        case O_THREADS:
-            if (!option_integer(&o, "--threads", 1, 256, &n)) return EXIT_UNUSABLE;
-            q->open.threads = q->analysis.threads = (int)n;
-            break;
-        case O_PATTERN:
-            q->pattern = o.value;
-            break;
-        default:
-            break;
-        }
-    }
-    q->inputs = (const char *const *)argv + 1;
-    q->n_inputs = (size_t)o.inputs;
-    if (o.inputs > 0 && is_log(q)) return EXIT_DONE;
-    if (o.inputs != 1) return complain_text("analyze takes one trace, not %d; see 'hindmost help analyze'", o.inputs);
-    q->trace = argv[1];
+#define FIELD(name) offsetof(struct request, name)
+static const struct option options[] = {
+    OPTIONS_OF_TRACE(struct request, open),
+    {"json", 0, "FILE", "the result as JSON; - is standard output, without the report", OPTION_TEXT, FIELD(json), 0, 0,
+     NULL},
+    {"html", 0, "FILE", "one self-contained page: heatmaps, causes, fixes, the slowest step", OPTION_TEXT, FIELD(html),
+     0, 0, NULL},
+    {"heatmap", 0, "FILE", "a picture of the workers' slowdowns, .svg or .png", OPTION_TAKE, 0, 0, 0, take_heatmap},
+    {"timeline", 0, "FILE", "the recording as Chrome JSON for Perfetto (.json or .json.gz)", OPTION_TEXT,
+     FIELD(timeline), 0, 0, NULL},
+    {"ideal-timeline", 0, "FILE", "the same with every op ideal", OPTION_TEXT, FIELD(ideal_timeline), 0, 0, NULL},
+    {"attribution", 0, "MODE", "exact (default), or paper: a worker is the smaller of its stage and DP rank",
+     OPTION_TAKE, 0, 0, 0, take_attribution},
+    {"per-step", 0, NULL, "attributions of every step in the JSON", OPTION_FLAG, FIELD(per_step), 0, 0, NULL},
+    {"check", 0, NULL, "exit status 1 at S >= 1.1, 2 at S >= 1.2", OPTION_FLAG, FIELD(check), 0, 0, NULL},
+    {"memory", 0, "SIZE", "stay below SIZE, such as 2G (default: half of the machine's memory)", OPTION_BYTES,
+     FIELD(open.memory_bytes), 0, 0, NULL},
+    OPTION_THREADS(struct request, open.threads),
+    {NULL, 0, NULL, NULL, OPTION_FLAG, 0, 0, 0, NULL}};
+
+const struct usage analyze_usage = {
+    "TRACE... [options]",
+    "Rebuilds who waits for whom, replays the job without stragglers, and reports how much faster it would be and\n"
+    "which op types, stages, DP ranks and single workers cost how much.\n",
+    TRACE_ARGUMENT, options, NULL};
+
+static int parse(struct request *q, int argc, char **argv, int *inputs) {
+    int status = options_read(command_named("analyze"), q, argc, argv, inputs);
+    if (status != EXIT_DONE) return status;
+    if (*inputs < 1) return complain_text("analyze needs a trace; see 'hindmost help analyze'");
+    q->analysis.threads = q->open.threads;
     q->analysis.per_step = q->per_step || q->html;
     return EXIT_DONE;
 }
@@ -187,11 +103,10 @@ static int report(const struct request *q, const struct hm_trace *trace, const s
 
 int analyze_main(int argc, char **argv) {
     struct request q = {.open.progress = progress_bar, .analysis.progress = progress_bar};
-    int status = parse(&q, argc, argv);
+    int inputs = 0, status = parse(&q, argc, argv, &inputs);
     if (status != EXIT_DONE) return status < 0 ? EXIT_DONE : status;
-    if (is_log(&q)) return analyze_log(&q);
     struct hm_error err = {0};
-    struct hm_trace *trace = hm_trace_open(q.trace, &q.open, &err);
+    struct hm_trace *trace = hm_trace_open_files((const char *const *)argv + 1, (size_t)inputs, &q.open, &err);
     struct hm_analysis *a = trace ? hm_analyze(trace, &q.analysis, &err) : NULL;
     /* a diagnosis rests on the exact S of the workers */
     bool diagnose = q.analysis.attribution == HM_ATTRIBUTION_EXACT;

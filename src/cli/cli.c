@@ -38,7 +38,7 @@ static int long_option(struct options *o, const char *arg) {
     const char *name = arg + 2, *equals = strchr(name, '=');
     size_t length = equals ? (size_t)(equals - name) : strlen(name);
     if (length == 4 && strncmp(name, "help", 4) == 0) {
-        fputs(o->command->help, stdout);
+        print_help(o->command);
         return OPTION_HELP;
     }
     if (length == 7 && strncmp(name, "version", 7) == 0) {
@@ -71,7 +71,7 @@ int options_next(struct options *o) {
                 if (s->letter && s->letter == arg[1])
                     return take_value(o, arg, arg[2] ? arg + 2 : NULL, s->takes_value, s->id);
             if (arg[1] == 'h' && arg[2] == 0) {
-                fputs(o->command->help, stdout);
+                print_help(o->command);
                 return OPTION_HELP;
             }
             return bad_option(o, arg, "no such option");

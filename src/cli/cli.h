@@ -6,40 +6,102 @@
 #include "hindmost/base.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdio.h>
 
 /* Exit status: 0 done; 1 warning and 2 critical where asked to judge; 3 the tool failed or the input is unusable. */
 enum { EXIT_DONE = 0, EXIT_WARN = 1, EXIT_CRITICAL = 2, EXIT_UNUSABLE = 3 };
 
+struct usage;
 struct command {
     const char *name;
     int (*run)(int argc, char **argv); /* argv[0] is the subcommand's name */
     const char *summary;               /* one line for `hindmost help` */
     const char *help;                  /* usage and options, for `hindmost help NAME` and --help */
+    const struct usage *usage;         /* instead of `help`: a table of options */
 };
 extern const struct command commands[];                /* ends with a NULL name */
 const struct command *command_named(const char *name); /* NULL: none */
 
 int analyze_main(int argc, char **argv);
-extern const char analyze_help[];
+extern const struct usage analyze_usage;
 int fleet_main(int argc, char **argv);
-extern const char fleet_help[];
+extern const struct usage fleet_usage;
 int whatif_main(int argc, char **argv);
-extern const char whatif_help[];
+extern const struct usage whatif_usage;
 int hang_main(int argc, char **argv);
 extern const char hang_help[];
 int tor_main(int argc, char **argv);
 extern const char tor_help[];
 int synth_main(int argc, char **argv);
-extern const char synth_help[];
+extern const struct usage synth_usage;
 int node_main(int argc, char **argv);
 extern const char node_help[];
 int sweep_main(int argc, char **argv);
 extern const char sweep_help[];
 int convert_main(int argc, char **argv);
-extern const char convert_help[];
+extern const struct usage convert_usage;
+int ring_main(int argc, char **argv);
+extern const char ring_help[];
 
-/* ---- options ----
+/* ---- tables of options ----
+ * An option of a subcommand is a row: how it is called, what it does, and which field of the subcommand's own struct takes its value. The
+ * help is made from the rows. */
+enum option_kind {
+    OPTION_FLAG,    /* bool: true */
+    OPTION_TEXT,    /* const char * */
+    OPTION_TEXTS,   /* struct texts: repeatable */
+    OPTION_INTEGER, /* int, within least and most */
+    OPTION_UINT32,  /* likewise */
+    OPTION_UINT64,  /* likewise */
+    OPTION_NUMBER,  /* double, within least and most */
+    OPTION_BYTES,   /* uint64_t: "2G", "512M", "1.5GiB" in powers of 1024 */
+    OPTION_TAKE     /* `take` takes it; the offset is its business */
+};
+struct texts {
+    const char **text; /* room for argc, made by the subcommand */
+    size_t n;
+};
+struct option {
+    const char *name;  /* without the dashes; NULL ends the table */
+    char letter;       /* 0: none */
+    const char *value; /* what the help calls its value; NULL for flags */
+    const char *help;  /* one line; more are separated by \n */
+    enum option_kind kind;
+    size_t offset; /* of the field in the subcommand's struct */
+    double least, most;
+    bool (*take)(void *request, const char *value); /* false after printing what is wrong */
+};
+/* clang-format off: a brace that the formatter cannot place */
+/* Most subcommands have these. */
+#define OPTION_THREADS(type, field)                                                                                    \
+    { "threads", 'j', "N", "threads (default: all cores)", OPTION_INTEGER, offsetof(type, field), 1, 256, NULL }
+/* What all that read a trace have; `open` is the struct's hm_trace_options. */
+#define OPTIONS_OF_TRACE(type, open)                                                                                   \
+    {"meta",      'm',                                                                                                 \
+     "FILE.yaml", "layout of the job (default: inferred from the trace)",                                              \
+     OPTION_TEXT, offsetof(type, open.metadata),                                                                       \
+     0,           0,                                                                                                   \
+     NULL},                                                                                                            \
+        {"format", 0, "NAME", "of the trace (default: its content decides)", OPTION_TEXT, offsetof(type, open.format), \
+         0,        0, NULL},                                                                                           \
+    {                                                                                                                  \
+        "steps", 0, "12,20-23", "only these steps", OPTION_TEXT, offsetof(type, open.steps), 0, 0, NULL                \
+    }
+/* clang-format on */
+#define TRACE_ARGUMENT                                                                                                 \
+    "TRACE\ta recording: one file or several, a folder, a pattern, or - (standard input); formats: docs/inputs.md\n"
+struct usage {
+    const char *synopsis, *what, *arguments; /* arguments: lines "NAME\texplanation" */
+    const struct option *options;
+    const char *more; /* behind the options; NULL: nothing */
+};
+/* Fills the request from the command line; argv[1 .. *inputs] are then the positional arguments. EXIT_DONE; -1 after printing the help or
+ * the version; EXIT_UNUSABLE after printing what is wrong. */
+int options_read(const struct command *command, void *request, int argc, char **argv, int *inputs);
+void print_help(const struct command *command);
+
+/* ---- options, one by one ----
  * Options may stand anywhere; "--" ends them. Long ones take "--name value" or "--name=value". */
 struct option_spec {
     const char *name; /* without the dashes */

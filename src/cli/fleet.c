@@ -4,63 +4,36 @@
 
 #include <string.h>
 
-enum { O_JSON = 1, O_HTML, O_PARQUET, O_SQL, O_THREADS };
-
-static const struct option_spec specs[] = {{"json", 0, true, O_JSON},         {"html", 0, true, O_HTML},
-                                           {"parquet", 0, true, O_PARQUET},   {"sql", 0, true, O_SQL},
-                                           {"threads", 'j', true, O_THREADS}, {NULL, 0, false, 0}};
-
-const char fleet_help[] =
-    "usage: hindmost fleet RESULT... [options]\n\n"
-    "Sums up many jobs: how many straggle, what it costs, by size and by cause, and the worst ones.\n\n"
-    "  RESULT              results of 'hindmost analyze --json' (.json, .json.gz), folders of them, or Parquet files "
-    "made by\n"
-    "                      --parquet; what cannot be read is skipped and named\n"
-    "      --json FILE     the summary as JSON; - is standard output, without the text\n"
-    "      --html FILE     the summary as one self-contained page\n"
-    "      --parquet FILE  the table of jobs, one row each\n"
-    "      --sql QUERY     DuckDB SQL over the table `jobs`, instead of the text; with --json the rows as JSON\n"
-    "                      (columns: --sql 'DESCRIBE jobs')\n"
-    "  -j, --threads N     threads (default: all cores)\n";
-
 struct request {
     const char *json, *html, *parquet, *sql;
-    long threads;
-    int inputs;
+    int threads, inputs;
 };
 
+#define FIELD(name) offsetof(struct request, name)
+static const struct option options[] = {
+    {"json", 0, "FILE", "the summary as JSON; - is standard output, without the text", OPTION_TEXT, FIELD(json), 0, 0,
+     NULL},
+    {"html", 0, "FILE", "the summary as one self-contained page", OPTION_TEXT, FIELD(html), 0, 0, NULL},
+    {"parquet", 0, "FILE", "the table of jobs, one row each", OPTION_TEXT, FIELD(parquet), 0, 0, NULL},
+    {"sql", 0, "QUERY",
+     "DuckDB SQL over the table `jobs`, instead of the text; with --json the rows as JSON\n"
+     "(columns: --sql 'DESCRIBE jobs')",
+     OPTION_TEXT, FIELD(sql), 0, 0, NULL},
+    OPTION_THREADS(struct request, threads),
+    {NULL, 0, NULL, NULL, OPTION_FLAG, 0, 0, 0, NULL}};
+
+const struct usage fleet_usage = {
+    "RESULT... [options]",
+    "Sums up many jobs: how many straggle, what it costs, by size and by cause, and the worst ones.\n",
+    "RESULT\tresults of 'hindmost analyze --json' (.json, .json.gz), folders of them, or Parquet files made by\n"
+    "\t--parquet; what cannot be read is skipped and named\n",
+    options, NULL};
+
 static int parse(struct request *q, int argc, char **argv) {
-    struct options o;
-    options_begin(&o, command_named("fleet"), specs, argc, argv);
-    for (int id; (id = options_next(&o)) != OPTION_END;) {
-        switch (id) {
-        case OPTION_BAD:
-            return EXIT_UNUSABLE;
-        case OPTION_HELP:
-            return -1;
-        case O_JSON:
-            q->json = o.value;
-            break;
-        case O_HTML:
-            q->html = o.value;
-            break;
-        case O_PARQUET:
-            q->parquet = o.value;
-            break;
-        case O_SQL:
-            q->sql = o.value;
-            break;
-        case O_THREADS:
-            if (!option_integer(&o, "--threads", 1, 256, &q->threads)) return EXIT_UNUSABLE;
-            break;
-        default:
-            break;
-        }
-    }
-    q->inputs = o.inputs;
-    if (o.inputs < 1)
+    int status = options_read(command_named("fleet"), q, argc, argv, &q->inputs);
+    if (status == EXIT_DONE && q->inputs < 1)
         return complain_text("fleet needs results of 'hindmost analyze --json'; see 'hindmost help fleet'");
-    return EXIT_DONE;
+    return status;
 }
 
 /* The answer to --sql, or the summary as JSON. */
@@ -103,7 +76,7 @@ int fleet_main(int argc, char **argv) {
     if (status != EXIT_DONE) return status < 0 ? EXIT_DONE : status;
     struct hm_error err = {0};
     struct hm_fleet *fleet =
-        hm_fleet_read((const char *const *)argv + 1, (size_t)q.inputs, (int)q.threads, progress_bar, NULL, &err);
+        hm_fleet_read((const char *const *)argv + 1, (size_t)q.inputs, q.threads, progress_bar, NULL, &err);
     progress_clear();
     if (fleet && fleet->n_skipped && (q.json || q.sql))
         (void)fprintf(stderr, "hindmost: %zu of the results were skipped, the first: %s: %s\n", fleet->n_skipped,

@@ -7,8 +7,8 @@
 
 static int help(int argc, char **argv);
 
-static const struct command help_command = {"help", help, "help on a subcommand",
-                                            "usage: hindmost help [SUBCOMMAND]\n"};
+static const struct command help_command = {
+    .name = "help", .run = help, .summary = "help on a subcommand", .help = "usage: hindmost help [SUBCOMMAND]\n"};
 
 const struct command *command_named(const char *name) {
     if (strcmp(name, "help") == 0) return &help_command;
@@ -35,7 +35,7 @@ static int help(int argc, char **argv) {
     }
     const struct command *c = command_named(argv[1]);
     if (!c) return complain_text("%s: no such subcommand; see 'hindmost help'", argv[1]);
-    fputs(c->help, stdout);
+    print_help(c);
     return EXIT_DONE;
 }
 

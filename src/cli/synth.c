@@ -4,66 +4,47 @@
 
 #include <stdlib.h>
 
-enum {
-    O_OUTPUT = 1,
-    O_DP,
-    O_PP,
-    O_VPP,
-    O_TP,
-    O_MICROBATCHES,
-    O_STEPS,
-    O_SEED,
-    O_OVERLAP,
-    O_FORWARD,
-    O_BACKWARD,
-    O_P2P,
-    O_DP_COMM,
-    O_NOISE,
-    O_INJECT,
-    O_FLOAT32,
-    O_THREADS
+struct request {
+    struct hm_synth_options s;
+    const char *output;
+    struct texts inject;
+    double forward_ms, backward_ms, p2p_ms, dp_comm_ms; /* negative: the default */
 };
 
-static const struct option_spec specs[] = {{"output", 'o', true, O_OUTPUT},
-                                           {"dp", 0, true, O_DP},
-                                           {"pp", 0, true, O_PP},
-                                           {"vpp", 0, true, O_VPP},
-                                           {"tp", 0, true, O_TP},
-                                           {"microbatches", 0, true, O_MICROBATCHES},
-                                           {"steps", 0, true, O_STEPS},
-                                           {"seed", 0, true, O_SEED},
-                                           {"overlap-dp", 0, false, O_OVERLAP},
-                                           {"forward-ms", 0, true, O_FORWARD},
-                                           {"backward-ms", 0, true, O_BACKWARD},
-                                           {"p2p-ms", 0, true, O_P2P},
-                                           {"dp-comm-ms", 0, true, O_DP_COMM},
-                                           {"noise", 0, true, O_NOISE},
-                                           {"inject", 0, true, O_INJECT},
-                                           {"float32", 0, false, O_FLOAT32},
-                                           {"threads", 'j', true, O_THREADS},
-                                           {NULL, 0, false, 0}};
+#define FIELD(name) offsetof(struct request, name)
+#define SIZE(name, field, what)                                                                                        \
+    { name, 0, "N", what, OPTION_UINT32, FIELD(s.field), 1, 1 << 30, NULL }
+#define TIME(name, field, what, least)                                                                                 \
+    { name, 0, "T", what, OPTION_NUMBER, FIELD(field), least, 1e8, NULL }
+static const struct option options[] = {
+    {"output", 'o', "TRACE", "the file to write", OPTION_TEXT, FIELD(output), 0, 0, NULL},
+    SIZE("dp", dp, "data-parallel replicas (4)"),
+    SIZE("pp", pp, "pipeline stages (4)"),
+    SIZE("vpp", vpp, "model chunks a stage (1); more: Megatron's interleaved schedule, microbatches a multiple of pp"),
+    SIZE("tp", tp, "ranks in a tensor-parallel group (1)"),
+    SIZE("microbatches", microbatches, "a step (8)"),
+    SIZE("steps", steps, "recorded (16)"),
+    {"seed", 0, "N", "of the random numbers (1)", OPTION_UINT64, FIELD(s.seed), 0, 9.3e18, NULL},
+    {"overlap-dp", 0, NULL, "reduce gradients while later backwards run", OPTION_FLAG, FIELD(s.overlap_dp), 0, 0, NULL},
+    TIME("forward-ms", forward_ms, "of a microbatch in a model chunk (50)", 0.001),
+    TIME("backward-ms", backward_ms, "likewise (100)", 0.001),
+    TIME("p2p-ms", p2p_ms, "a transfer between stages (1)", 0),
+    TIME("dp-comm-ms", dp_comm_ms, "a params-all-gather or grads-reduce-scatter (10)", 0),
+    {"noise", 0, "CV", "coefficient of variation of all durations (0)", OPTION_NUMBER, FIELD(s.noise), 0, 2, NULL},
+    {"float32", 0, NULL, "times in single precision, as the public traces have them", OPTION_FLAG, FIELD(s.float32), 0,
+     0, NULL},
+    OPTION_THREADS(struct request, s.threads),
+    {"inject", 0, "KIND:key=value,...", "a straggler; repeatable, every key may be left out", OPTION_TEXTS,
+     FIELD(inject), 0, 0, NULL},
+    {NULL, 0, NULL, NULL, OPTION_FLAG, 0, 0, 0, NULL}};
 
-const char synth_help[] =
-    "usage: hindmost synth -o TRACE [options]\n\n"
+const struct usage synth_usage = {
+    "-o TRACE [options]",
     "Makes a trace of a given layout and schedule, with stragglers where you say. TRACE ends in .parquet or .csv; its "
     "metadata go\n"
-    "to the same name with .yaml. The same options give the same bytes.\n\n"
-    "  -o, --output TRACE        the file to write\n"
-    "      --dp N, --pp N        data-parallel replicas (default 4), pipeline stages (4)\n"
-    "      --vpp N               model chunks a stage (1); more: Megatron's interleaved schedule, microbatches a "
-    "multiple of pp\n"
-    "      --tp N                ranks in a tensor-parallel group (1)\n"
-    "      --microbatches N      a step (8)\n"
-    "      --steps N             recorded (16)\n"
-    "      --seed N              of the random numbers (1)\n"
-    "      --overlap-dp          reduce gradients while later backwards run\n"
-    "      --forward-ms T, --backward-ms T   of a microbatch in a model chunk (50, 100)\n"
-    "      --p2p-ms T            a transfer between stages (1)\n"
-    "      --dp-comm-ms T        a params-all-gather or grads-reduce-scatter (10)\n"
-    "      --noise CV            coefficient of variation of all durations (0)\n"
-    "      --float32             times in single precision, as the public traces have them\n"
-    "  -j, --threads N           threads (default: all cores)\n"
-    "      --inject KIND:key=value,...   repeatable; every key may be left out:\n"
+    "to the same name with .yaml. The same options give the same bytes.\n",
+    NULL, options,
+    "Kinds of --inject:\n"
     "        slow-worker:stage=0,dp=0,factor=2     one worker computes slower\n"
     "        last-stage:factor=2                   the last stage is heavier; stage:stage=1,factor=2 another one\n"
     "        replica:dp=0,factor=2                 a replica computes slower\n"
@@ -75,90 +56,47 @@ const char synth_help[] =
     "now and then\n"
     "        data-loading:dp=0,ms=200,share=0.1    late first forward, in that share of the steps; stage=0\n"
     "        slow-op:type=NAME,factor=2            any op type\n"
-    "      Further keys: steps=A-B (step numbers), mb=A-B, forward=F and backward=F instead of factor, stage=A-B, "
-    "dp=A-B.\n";
+    "        wander:spread=0.02,memory=0.8         the pace of each worker wanders from step to step\n"
+    "        machines:spread=0.015                 each worker has a pace of its own\n"
+    "        tails:spread=0.02,tail=3              noise with heavy tails on each compute\n"
+    "Further keys: steps=A-B (step numbers), mb=A-B, stage=A-B, dp=A-B. Where ops take a factor: forward=F and "
+    "backward=F\n"
+    "instead of it; op=forward|backward|optimizer; every=N,for=K (K of every N steps); from=F (grows from F to "
+    "factor).\n"};
+
+static void set_times(struct request *q) {
+    const struct {
+        double ms, *s;
+    } times[] = {{q->forward_ms, &q->s.forward_s},
+                 {q->backward_ms, &q->s.backward_s},
+                 {q->p2p_ms, &q->s.p2p_s},
+                 {q->dp_comm_ms, &q->s.dp_comm_s}};
+    for (size_t k = 0; k < sizeof times / sizeof times[0]; k++)
+        if (times[k].ms >= 0) *times[k].s = times[k].ms * 1e-3;
+}
+
+static int run(struct request *q, const char *first_input) {
+    struct hm_error err = {0};
+    if (first_input) return complain_text("%s: synth reads no input; name the trace to write with -o", first_input);
+    if (!q->output) return complain_text("synth needs -o TRACE, a name that ends in .parquet or .csv");
+    set_times(q);
+    q->s.progress = progress_bar;
+    q->s.inject = q->inject.text;
+    q->s.n_inject = q->inject.n;
+    return hm_synth(q->output, &q->s, &err) == 0 ? EXIT_DONE : complain(&err);
+}
 
 int synth_main(int argc, char **argv) {
-    struct hm_synth_options s;
-    const char *output = NULL, **inject = calloc((size_t)argc, sizeof *inject);
-    int status = inject ? EXIT_DONE : complain_text("out of memory");
-    struct options o;
-    hm_synth_defaults(&s);
-    s.progress = progress_bar;
-    s.inject = inject;
-    options_begin(&o, command_named("synth"), specs, argc, argv);
-    for (int id; status == EXIT_DONE && (id = options_next(&o)) != OPTION_END;) {
-        const struct {
-            int id;
-            const char *name;
-            uint32_t *value;
-        } sizes[] = {{O_DP, "--dp", &s.dp},
-                     {O_PP, "--pp", &s.pp},
-                     {O_VPP, "--vpp", &s.vpp},
-                     {O_TP, "--tp", &s.tp},
-                     {O_MICROBATCHES, "--microbatches", &s.microbatches},
-                     {O_STEPS, "--steps", &s.steps}};
-        const struct {
-            int id;
-            const char *name;
-            double *value;
-        } times[] = {{O_FORWARD, "--forward-ms", &s.forward_s},
-                     {O_BACKWARD, "--backward-ms", &s.backward_s},
-                     {O_P2P, "--p2p-ms", &s.p2p_s},
-                     {O_DP_COMM, "--dp-comm-ms", &s.dp_comm_s}};
-        long n;
-        double ms;
-        bool good = true;
-        for (size_t k = 0; k < sizeof sizes / sizeof sizes[0]; k++)
-            if (id == sizes[k].id && (good = option_integer(&o, sizes[k].name, 1, 1 << 30, &n)))
-                *sizes[k].value = (uint32_t)n;
-        for (size_t k = 0; k < sizeof times / sizeof times[0]; k++)
-            if (id == times[k].id &&
-                (good =
-                     option_number(&o, times[k].name,
-                                   times[k].value == &s.p2p_s || times[k].value == &s.dp_comm_s ? 0 : 0.001, 1e8, &ms)))
-                *times[k].value = ms * 1e-3;
-        switch (id) {
-        case OPTION_BAD:
-            good = false;
-            break;
-        case OPTION_HELP:
-            free(inject);
-            return EXIT_DONE;
-        case O_OUTPUT:
-            output = o.value;
-            break;
-        case O_SEED:
-            if ((good = option_integer(&o, "--seed", 0, INT64_MAX, &n))) s.seed = (uint64_t)n;
-            break;
-        case O_OVERLAP:
-            s.overlap_dp = true;
-            break;
-        case O_NOISE:
-            good = option_number(&o, "--noise", 0, 2, &s.noise);
-            break;
-        case O_INJECT:
-            inject[s.n_inject++] = o.value;
-            break;
-        case O_FLOAT32:
-            s.float32 = true;
-            break;
-        case O_THREADS:
-            if ((good = option_integer(&o, "--threads", 1, 256, &n))) s.threads = (int)n;
-            break;
-        default:
-            break;
-        }
-        if (!good) status = EXIT_UNUSABLE;
-    }
-    if (status == EXIT_DONE && o.inputs)
-        status = complain_text("%s: synth reads no input; name the trace to write with -o", argv[1]);
-    if (status == EXIT_DONE && !output)
-        status = complain_text("synth needs -o TRACE, a name that ends in .parquet or .csv");
-    if (status == EXIT_DONE) {
-        struct hm_error err = {0};
-        if (hm_synth(output, &s, &err) != 0) status = complain(&err);
-    }
-    free(inject);
-    return status;
+    struct request q = {.inject.text = calloc((size_t)argc, sizeof(char *)),
+                        .forward_ms = -1,
+                        .backward_ms = -1,
+                        .p2p_ms = -1,
+                        .dp_comm_ms = -1};
+    int inputs = 0;
+    if (!q.inject.text) return complain_text("out of memory");
+    hm_synth_defaults(&q.s);
+    int status = options_read(command_named("synth"), &q, argc, argv, &inputs);
+    if (status == EXIT_DONE) status = run(&q, inputs ? argv[1] : NULL);
+    free(q.inject.text);
+    return status < 0 ? EXIT_DONE : status;
 }

@@ -15,23 +15,25 @@ static const double least_slowdown = 1.005;  /* below it shares of T - T_ideal m
 static const double straggles = 1.1;         /* OSDI 2025, section 4 */
 static const double least_unexplained = .05; /* of T - T_ideal */
 static const double trusted = 0.05;          /* discrepancy that the paper trusts */
+static const double least_place = 0.005;     /* of T: a slow place that costs less is not named */
+enum { MOST_PRUNED = 24, MOST_FINDINGS = HM_CAUSES + 17 };
 
 const struct hm_cause_rule hm_cause_rules[HM_CAUSES] = {
-    [HM_SLOW_WORKER] = {"slow-worker", hm_find_slow_workers, hm_idealise_workers},
-    [HM_REPLICA_IMBALANCE] = {"replica-imbalance", hm_find_replica_imbalance, hm_idealise_replicas},
-    [HM_GARBAGE_COLLECTION] = {"garbage-collection", hm_find_garbage_collection, hm_idealise_pauses},
-    [HM_SEQUENCE_LENGTH] = {"sequence-length", hm_find_sequence_length, hm_idealise_sequences},
-    [HM_STAGE_IMBALANCE] = {"stage-imbalance", hm_find_stage_imbalance, hm_idealise_stages},
-    [HM_SLOW_LINK] = {"slow-link", hm_find_slow_links, hm_idealise_links},
-    [HM_DATA_LOADING] = {"data-loading", hm_find_data_loading, NULL},
+    [HM_SLOW_WORKER] = {"slow-worker", hm_find_slow_workers, hm_idealise_workers, hm_describe_workers},
+    [HM_REPLICA_IMBALANCE] = {"replica-imbalance", hm_find_replica_imbalance, hm_idealise_replicas,
+                              hm_describe_replicas},
+    [HM_GARBAGE_COLLECTION] = {"garbage-collection", hm_find_garbage_collection, hm_idealise_pauses, NULL},
+    [HM_SEQUENCE_LENGTH] = {"sequence-length", hm_find_sequence_length, hm_idealise_sequences, NULL},
+    [HM_STAGE_IMBALANCE] = {"stage-imbalance", hm_find_stage_imbalance, hm_idealise_stages, NULL},
+    [HM_SLOW_LINK] = {"slow-link", hm_find_slow_links, hm_idealise_links, NULL},
+    [HM_DATA_LOADING] = {"data-loading", hm_find_data_loading, NULL, NULL},
 };
 
 /* ---- replays ---- */
 
 double hm_cleaned_s(const struct hm_diagnoser *d, size_t lane, uint32_t role, size_t mb, size_t step) {
     if (d->paused && role % 2 == 0 && hm_paused(d, lane, role, mb)[step]) return NAN;
-    double slow = hm_slowness(d, hm_role_stage(&d->p, role), (int)(role % 2), lane, step);
-    if (d->replica) slow += d->replica[lane];
+    double slow = hm_all_slowness(d, hm_role_row(&d->p, role), lane, step);
     double s = hm_recorded_s(&d->p, lane, hm_slot_of(&d->p, role, mb), step);
     return slow != 0 ? s * exp(-slow) : s;
 }
@@ -96,9 +98,77 @@ struct priced {
     double cost_s;
 };
 
-/* Finds all causes; 0 or -1. What is found but costs nothing is taken back. */
-static int find_causes(struct hm_diagnoser *d, struct priced *found) {
+/* Spares all slow places but those of a cause's part, or those alone. part SIZE_MAX: all of the cause. */
+static void spare(const struct hm_diagnoser *d, const struct hm_slow_place *only, bool others) {
+    for (size_t i = 0; i < d->n_places; i++) {
+        const struct hm_slow_place *a = &d->place[i];
+        bool same = only && a->stage == only->stage && a->lane == only->lane;
+        *hm_spared(d, a->stage, a->lane) = only && same != others;
+    }
+}
+
+static enum hm_cause_kind kind_of(const struct hm_slow_place *a) {
+    return a->stage == HM_ALL_STAGES ? HM_REPLICA_IMBALANCE : HM_SLOW_WORKER;
+}
+
+static void recount_places(struct hm_diagnoser *d) {
+    d->found &= ~(1u << HM_SLOW_WORKER | 1u << HM_REPLICA_IMBALANCE);
+    for (size_t i = 0; i < d->n_places; i++) d->found |= 1u << kind_of(&d->place[i]);
+}
+
+/* Places whose repair wins back next to nothing, all else repaired or alone, go. */
+static void prune_places(struct hm_diagnoser *d) {
     const double T = d->a->replayed_s;
+    if (!d->n_places || d->n_places > MOST_PRUNED) return;
+    double all = hm_without_s(d, d->found);
+    for (size_t i = d->n_places; i-- > 0;) {
+        const struct hm_slow_place at = d->place[i];
+        spare(d, &at, false);
+        bool worth = hm_without_s(d, d->found) - all >= least_place * T;
+        if (!worth) {
+            spare(d, &at, true);
+            worth = T - hm_without_s(d, 1u << kind_of(&at)) >= least_place * T;
+        }
+        if (!worth) hm_drop_place(d, i);
+    }
+    spare(d, NULL, false);
+    recount_places(d);
+}
+
+/* What is found but costs nothing is taken back; and no cause whose removal makes it worse, the rest being gone. */
+static void prune_causes(struct hm_diagnoser *d, struct priced *found) {
+    const double T = d->a->replayed_s;
+    const unsigned loading = 1u << HM_DATA_LOADING;
+    double all = d->found & ~loading ? hm_without_s(d, d->found) : T, last[HM_CAUSES];
+    unsigned before = d->found;
+    for (int k = 0; k < HM_CAUSES; k++) {
+        if (!(before & 1u << k)) continue;
+        double alone = found[k].cost_s = cost_s(d, (enum hm_cause_kind)k);
+        last[k] = k == HM_DATA_LOADING ? alone : hm_without_s(d, before & ~(1u << k)) - all;
+        if (alone >= least_gain * T) continue;
+        if (alone >= -hidden_gain * T && last[k] >= least_last_gain * T) {
+            found[k].cost_s = fmax(0, alone);
+            hm_note(&found[k].f, last[k], "s", "of the step won back without it, once the larger causes are gone");
+        } else {
+            d->found &= ~(1u << k);
+        }
+    }
+    for (int again = HM_CAUSES; again > 0; again--) {
+        int worst = -1;
+        all = d->found & ~loading ? hm_without_s(d, d->found) : T;
+        for (int k = 0; k < HM_CAUSES && k != HM_DATA_LOADING; k++) {
+            if (!(d->found & 1u << k)) continue;
+            double now = hm_without_s(d, d->found & ~(1u << k)) - all;
+            bool harms = now < -least_gain * T || (now < 0 && found[k].cost_s < 0.5 * least_gain * T);
+            if (harms && (worst < 0 || found[k].cost_s < found[worst].cost_s)) worst = k;
+        }
+        if (worst < 0) break;
+        d->found &= ~(1u << worst);
+    }
+}
+
+/* Finds all causes; 0 or -1. */
+static int find_causes(struct hm_diagnoser *d, struct priced *found) {
     bool straggles_at_all = d->a->slowdown >= least_slowdown && d->lost_s > 0;
     for (int k = 0; k < HM_CAUSES; k++) {
         found[k].f = (struct hm_finding){.d = d, .cause.cause = hm_cause_rules[k].name};
@@ -107,16 +177,8 @@ static int find_causes(struct hm_diagnoser *d, struct priced *found) {
         if (status < 0) return -1;
         if (status) d->found |= 1u << k;
     }
-    double all = d->found & ~(1u << HM_DATA_LOADING) ? hm_without_s(d, d->found) : T;
-    for (int k = 0; k < HM_CAUSES; k++) {
-        if (!(d->found & 1u << k)) continue;
-        found[k].cost_s = cost_s(d, (enum hm_cause_kind)k);
-        if (found[k].cost_s >= least_gain * T) continue;
-        if (k != HM_DATA_LOADING && found[k].cost_s >= -hidden_gain * T &&
-            hm_without_s(d, d->found & ~(1u << k)) - all >= least_last_gain * T)
-            continue;
-        d->found &= ~(1u << k);
-    }
+    prune_places(d);
+    prune_causes(d, found);
     return 0;
 }
 
@@ -125,19 +187,55 @@ static int by_recovers(const void *a, const void *b) {
     return (x < y) - (x > y);
 }
 
+/* What a part of the slow places costs: alone or, if others like it hide it, with those gone. */
+static double cost_of_part(struct hm_diagnoser *d, enum hm_cause_kind kind, uint32_t part) {
+    double gain[2];
+    for (int alone = 0; alone < 2; alone++) {
+        for (size_t i = 0; i < d->n_places; i++) {
+            const struct hm_slow_place *a = &d->place[i];
+            bool own = kind_of(a) == kind && a->part == part;
+            *hm_spared(d, a->stage, a->lane) = own != alone;
+        }
+        gain[alone] = hm_without_s(d, 1u << kind);
+    }
+    spare(d, NULL, false);
+    return fmax(0, fmax(d->a->replayed_s - gain[1], gain[0] - hm_without_s(d, 1u << kind)));
+}
+
+static void add_finding(struct hm_diagnoser *d, struct hm_finding *f, double cost, struct hm_cause *list, size_t *n) {
+    if (*n == MOST_FINDINGS) return;
+    f->cause.recovers = cost / d->lost_s;
+    hm_note(f, cost, "s", "of the step won back without it");
+    f->cause.confidence = fmin(1, f->strength * trust(d, f));
+    hm_range_steps(f);
+    list[(*n)++] = f->cause;
+}
+
+/* Slow places, one finding for each group of them that is slow at the same time. */
+static void name_places(struct hm_diagnoser *d, enum hm_cause_kind kind, double cost, struct hm_cause *list,
+                        size_t *n) {
+    uint32_t parts = 0;
+    for (size_t i = 0; i < d->n_places; i++)
+        if (kind_of(&d->place[i]) == kind && d->place[i].part >= parts) parts = d->place[i].part + 1;
+    for (uint32_t part = 0; part < parts; part++) {
+        struct hm_finding f = {.d = d, .cause.cause = hm_cause_rules[kind].name};
+        hm_cause_rules[kind].describe(d, part, &f);
+        add_finding(d, &f, parts > 1 ? fmin(cost, cost_of_part(d, kind, part)) : cost, list, n);
+    }
+}
+
 static int name_causes(struct hm_diagnoser *d) {
     struct priced found[HM_CAUSES];
     if (find_causes(d, found) != 0) return -1;
-    struct hm_cause *list = hm_box_alloc(d->box, HM_CAUSES + 1, sizeof *list);
+    struct hm_cause *list = hm_box_alloc(d->box, MOST_FINDINGS + 1, sizeof *list);
     if (!list) return -1;
     size_t n = 0;
     for (int k = 0; k < HM_CAUSES; k++) {
         if (!(d->found & 1u << k)) continue;
-        struct hm_finding *f = &found[k].f;
-        f->cause.recovers = found[k].cost_s / d->lost_s;
-        hm_note(f, found[k].cost_s, "s", "of the step won back without it");
-        f->cause.confidence = fmin(1, f->strength * trust(d, f));
-        list[n++] = f->cause;
+        if (hm_cause_rules[k].describe)
+            name_places(d, (enum hm_cause_kind)k, found[k].cost_s, list, &n);
+        else
+            add_finding(d, &found[k].f, found[k].cost_s, list, &n);
     }
     unsigned in_replay = d->found & ~(1u << HM_DATA_LOADING);
     double rest = d->lost_s > 0 ? (hm_without_s(d, in_replay) - d->a->ideal_s) / d->lost_s : 0;
@@ -210,8 +308,12 @@ static int write_summary(struct hm_diagnoser *d) {
 }
 
 static void free_findings(struct hm_diagnoser *d) {
-    hm_free(d->slow);
+    hm_explanation_free(&d->e);
+    hm_free(d->worker);
     hm_free(d->replica);
+    hm_free(d->single);
+    hm_free(d->place);
+    hm_free(d->spared);
     hm_free(d->pause);
     hm_free(d->paused);
     hm_free(d->load);

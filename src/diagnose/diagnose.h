@@ -6,7 +6,7 @@
 #ifndef HM_DIAGNOSE_H
 #define HM_DIAGNOSE_H
 
-#include "profile.h"
+#include "explain.h"
 #include "whatif/scenario.h"
 
 /* In the order in which they are looked for: what one finds, the later ones leave out of their statistics. */
@@ -27,6 +27,16 @@ struct hm_pause { /* a forward that stood still */
     double excess_s;
 };
 
+/* A worker or replica that is slow: HM_ALL_STAGES is the replica. */
+struct hm_slow_place {
+    int32_t stage;
+    uint32_t lane, part; /* part: which finding names it; those slow at the same time in the same ops share one */
+    uint32_t ops;        /* bit of each op type */
+    size_t n_steps;
+    double excess,
+        sigmas; /* own compute time over that of its peers - 1, in those steps; how far that is from chance */
+};
+
 struct hm_diagnoser {
     const struct hm_trace *t;
     const struct hm_analysis *a;
@@ -36,8 +46,13 @@ struct hm_diagnoser {
     double lost_s; /* T - T_ideal */
 
     /* What the causes found. NULL or empty: nothing. */
-    double *slow;           /* as profile.worker: what a slow worker adds to the logarithm of its durations */
-    double *replica;        /* [lane] the same for a whole replica */
+    struct hm_explanation e;
+    double *worker;              /* [row][lane][step] what slow workers add to the logarithm of their computes */
+    double *replica;             /* the same of slow replicas */
+    double *single;              /* [single][lane][step] the same of a worker's other ops */
+    struct hm_slow_place *place; /* workers first, then replicas; the worst of each first */
+    size_t n_places;
+    uint8_t *spared; /* [stage][lane], then [lane] of replicas: left as it is for now (prices of single places) */
     struct hm_pause *pause; /* by lane */
     size_t n_pauses, pause_capacity;
     uint8_t *paused; /* [lane][role / 2][microbatch][step] */
@@ -68,6 +83,8 @@ struct hm_cause_rule {
     int (*find)(struct hm_diagnoser *d, struct hm_finding *f);
     /* Takes it out of one replica's durations in a block; NULL: replays do not hold it anyway. */
     void (*idealise)(const struct hm_diagnoser *d, size_t block, size_t lane, double *duration);
+    /* Describes the places of one part (slow places only: there may be several findings of one kind). */
+    void (*describe)(const struct hm_diagnoser *d, uint32_t part, struct hm_finding *f);
 };
 extern const struct hm_cause_rule hm_cause_rules[HM_CAUSES];
 
@@ -78,6 +95,8 @@ int hm_find_sequence_length(struct hm_diagnoser *d, struct hm_finding *f);
 int hm_find_stage_imbalance(struct hm_diagnoser *d, struct hm_finding *f);
 int hm_find_slow_links(struct hm_diagnoser *d, struct hm_finding *f);
 int hm_find_data_loading(struct hm_diagnoser *d, struct hm_finding *f);
+void hm_describe_workers(const struct hm_diagnoser *d, uint32_t part, struct hm_finding *f);
+void hm_describe_replicas(const struct hm_diagnoser *d, uint32_t part, struct hm_finding *f);
 void hm_idealise_workers(const struct hm_diagnoser *d, size_t block, size_t lane, double *duration);
 void hm_idealise_replicas(const struct hm_diagnoser *d, size_t block, size_t lane, double *duration);
 void hm_idealise_pauses(const struct hm_diagnoser *d, size_t block, size_t lane, double *duration);
@@ -93,8 +112,22 @@ uint32_t hm_edge_of(const struct hm_model *m, uint32_t slot);
 
 /* A worker's slowness in a step as found, 0 if it is not slow. */
 static inline double hm_slowness(const struct hm_diagnoser *d, size_t stage, int backward, size_t lane, size_t step) {
-    return d->slow ? d->slow[((stage * 2 + (size_t)backward) * d->p.lanes + lane) * d->p.steps + step] : 0;
+    return d->worker ? d->worker[((stage * 2 + (size_t)backward) * d->p.lanes + lane) * d->p.steps + step] : 0;
 }
+/* ... and what its replica adds. */
+static inline double hm_all_slowness(const struct hm_diagnoser *d, size_t row, size_t lane, size_t step) {
+    size_t at = (row * d->p.lanes + lane) * d->p.steps + step;
+    return (d->worker ? d->worker[at] : 0) + (d->replica ? d->replica[at] : 0);
+}
+/* Finds slow places (places.c): fills worker, replica, single, place. 0, or -1 without memory. */
+int hm_find_places(struct hm_diagnoser *d);
+/* Drops a place: its worker or replica is as its peers from now on. */
+void hm_drop_place(struct hm_diagnoser *d, size_t index);
+static inline uint8_t *hm_spared(const struct hm_diagnoser *d, int32_t stage, size_t lane) {
+    return d->spared + (stage == HM_ALL_STAGES ? d->p.stages : (size_t)stage) * d->p.lanes + lane;
+}
+/* Takes one slow worker out of a replica's durations in a block. */
+void hm_mend_worker(const struct hm_diagnoser *d, size_t block, size_t stage, size_t lane, double *duration);
 static inline uint8_t *hm_paused(const struct hm_diagnoser *d, size_t lane, uint32_t role, size_t mb) {
     size_t pairs = d->p.roles / 2;
     return d->paused + ((lane * pairs + role / 2) * d->p.microbatches + mb) * d->p.steps;
@@ -128,5 +161,7 @@ void hm_at_stage(struct hm_finding *f, size_t stage);
 void hm_at_dp_rank(struct hm_finding *f, size_t lane);
 void hm_at_step(struct hm_finding *f, size_t step);
 void hm_at_op_type(struct hm_finding *f, int type);
+/* The steps named so far as ranges, once all are. */
+void hm_range_steps(struct hm_finding *f);
 
 #endif

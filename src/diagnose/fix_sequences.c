@@ -88,12 +88,13 @@ static void redistribute(const void *context, size_t block, size_t lane, double 
         const struct item *own = q->from + (t * p->lanes + lane) * p->microbatches;
         for (uint32_t role = 0; role < p->roles; role++) {
             size_t s = hm_role_stage(p, role);
-            int b = (int)(role % 2);
+            size_t b = role % 2;
             for (size_t mb = 0; mb < p->microbatches; mb++) {
                 const struct item *it = &own[in_place(q->order, mb, p->microbatches)];
                 uint32_t slot = hm_slot_of(p, role, mb), source = hm_slot_of(p, role, it->microbatch);
                 if (slot == HM_NONE || source == HM_NONE) continue;
-                double change = *hm_worker_usual(p, s, b, lane) - *hm_worker_usual(p, s, b, it->lane);
+                double change =
+                    hm_all_slowness(q->d, 2 * s + b, lane, t) - hm_all_slowness(q->d, 2 * s + b, it->lane, t);
                 duration[slot * HM_WIDTH + k] = hm_recorded_s(p, it->lane, source, t) * exp(change);
             }
         }
@@ -146,7 +147,7 @@ static void even_out(const void *context, size_t block, size_t lane, double *dur
             for (uint32_t role = 0; role < p->roles; role++) {
                 uint32_t slot = hm_slot_of(p, role, mb);
                 if (slot == HM_NONE) continue;
-                double slow = exp(hm_slowness(r->d, hm_role_stage(p, role), (int)(role % 2), lane, t));
+                double slow = exp(hm_all_slowness(r->d, hm_role_row(p, role), lane, t));
                 double *now = &duration[slot * HM_WIDTH + k];
                 *now = fmax(0, *now - r->d->slope_s[role] * more * slow);
             }

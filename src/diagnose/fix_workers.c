@@ -29,20 +29,8 @@ static bool touched(const void *context, size_t lane) {
 /* The new worker is like its peers; what the old one did with long sequences or as a heavy stage, the new one does, too. */
 static void replace(const void *context, size_t block, size_t lane, double *duration) {
     const struct replacement *r = context;
-    const struct hm_profile *p = &r->d->p;
-    for (size_t i = 0; i < r->k; i++) {
-        if (r->worst[i].lane != lane) continue;
-        for (int b = 0; b < 2; b++)
-            for (size_t k = 0; k < hm_grid_width(&r->d->t->grid, block); k++) {
-                size_t s = r->worst[i].stage;
-                double factor = exp(-hm_slowness(r->d, s, b, lane, block * HM_WIDTH + k));
-                for (size_t c = 0; c < p->chunks; c++)
-                    for (size_t mb = 0; mb < p->microbatches; mb++) {
-                        uint32_t slot = hm_slot_of(p, hm_role(p, s, c, b), mb);
-                        if (slot != HM_NONE) duration[slot * HM_WIDTH + k] *= factor;
-                    }
-            }
-    }
+    for (size_t i = 0; i < r->k; i++)
+        if (r->worst[i].lane == lane) hm_mend_worker(r->d, block, r->worst[i].stage, lane, duration);
 }
 
 static int worst_first(const void *a, const void *b) {
@@ -50,16 +38,6 @@ static int worst_first(const void *a, const void *b) {
     if (x->excess != y->excess) return x->excess > y->excess ? -1 : 1;
     return x->stage != y->stage ? (x->stage > y->stage) - (x->stage < y->stage)
                                 : (x->lane > y->lane) - (x->lane < y->lane);
-}
-
-/* How much longer a worker that was found slow computes than its peers, over the whole recording. The others differ by
- * chance, and a new machine would, too. */
-static double excess_of(const struct hm_diagnoser *d, size_t stage, size_t lane) {
-    const struct hm_profile *p = &d->p;
-    double sum = 0;
-    for (size_t t = 0; t < p->steps; t++)
-        for (int b = 0; b < 2; b++) sum += expm1(hm_slowness(d, stage, b, lane, t));
-    return sum / (2 * (double)p->steps);
 }
 
 static const char *explain(struct hm_diagnoser *d, const struct candidate *worst, size_t k, const size_t *ks,
@@ -85,20 +63,21 @@ int hm_fix_workers(struct hm_diagnoser *d) {
     if (!worst) return -1;
     size_t n = 0, tries = 0, ks[TRIES];
     double step_s[TRIES], most = 0;
-    for (uint32_t s = 0; s < p->stages; s++)
-        for (uint32_t l = 0; l < p->lanes; l++) {
-            double excess = excess_of(d, s, l);
-            if (excess > 0) worst[n++] = (struct candidate){s, l, excess};
-        }
+    for (size_t i = 0; i < d->n_places;
+         i++) { /* how much longer over the whole recording; the others differ by chance */
+        const struct hm_slow_place *a = &d->place[i];
+        if (a->stage != HM_ALL_STAGES)
+            worst[n++] = (struct candidate){(uint32_t)a->stage, a->lane, a->excess * (double)a->n_steps};
+    }
     qsort(worst, n, sizeof *worst, worst_first);
     for (size_t k = 1; n && tries < TRIES && k <= MOST; k *= 2) {
         struct replacement r = {d, worst, k < n ? k : n};
         ks[tries] = r.k;
         step_s[tries] = hm_scenario_mean_s(&d->s, replace, touched, &r);
         double gain = d->a->replayed_s - step_s[tries++];
-        if (gain - most < flat * most && tries > 1) break;
+        if (most > 0 && gain - most < flat * most && tries > 1) break;
         if (gain > most) most = gain;
-        if (r.k == n || gain < 1e-3 * d->a->replayed_s) break;
+        if (r.k == n) break;
     }
     for (size_t i = 0; i < tries; i++)
         if (d->a->replayed_s - step_s[i] >= enough * most) {

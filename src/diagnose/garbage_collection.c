@@ -16,11 +16,9 @@ static const double most_backward = 0.2;    /* long backwards for each long forw
 /* What stands above role, worker and work, in the logarithm. */
 static double left_over(const struct hm_diagnoser *d, size_t lane, uint32_t role, size_t mb, size_t t) {
     const struct hm_profile *p = &d->p;
-    size_t s = hm_role_stage(p, role);
-    double slow = hm_slowness(d, s, (int)(role % 2), lane, t);
-    if (slow == 0) slow = *hm_worker_usual(p, s, (int)(role % 2), lane);
+    size_t row = hm_role_row(p, role);
     double x = log(fmax(hm_recorded_s(p, lane, hm_slot_of(p, role, mb), t), 1e-9));
-    return x - p->base[role] - slow - hm_work(p, lane, mb)[t];
+    return x - p->base[role] - d->e.usual[row] - hm_all_slowness(d, row, lane, t) - hm_work(p, lane, mb)[t];
 }
 
 struct search {
@@ -29,8 +27,9 @@ struct search {
     size_t forward;         /* long forwards, isolated or not */
 };
 
+/* With one forward and one backward a microbatch, the work is the smaller of them, and its noise joins the other's. */
 static double limit(const struct hm_profile *p, uint32_t role) {
-    return fmax(log1p(least), sigmas * p->noise[role]);
+    return fmax(log1p(least), sigmas * p->noise[hm_role_row(p, role)] * (p->roles == 2 ? M_SQRT2 : 1));
 }
 
 /* The pauses of one worker in one step; more than two, or half of its microbatches, are not isolated. */
@@ -109,6 +108,7 @@ static int describe(struct search *q, struct hm_finding *f) {
 int hm_find_garbage_collection(struct hm_diagnoser *d, struct hm_finding *f) {
     const struct hm_profile *p = &d->p;
     struct search q = {.d = d};
+    if (p->microbatches == 0) return 0;
     for (size_t l = 0; l < p->lanes; l++)
         for (size_t s = 0; s < p->stages; s++)
             for (size_t t = 0; t < p->steps; t++)

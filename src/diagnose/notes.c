@@ -114,6 +114,23 @@ void hm_at_step(struct hm_finding *f, size_t step) {
     f->cause.steps = list;
 }
 
+/* Steps that follow each other in the recording as ranges of their numbers. */
+void hm_range_steps(struct hm_finding *f) {
+    const struct hm_recording *r = f->d->t->recording;
+    struct hm_cause *c = &f->cause;
+    struct hm_step_range *range = c->n_steps ? hm_box_alloc(f->d->box, c->n_steps, sizeof *range) : NULL;
+    if (!range) return;
+    size_t n = 0;
+    for (size_t t = 0, k = 0, next = 0; t < r->n_steps && k < c->n_steps; t++) {
+        if (r->steps[t] != c->steps[k]) continue;
+        if (!n || next != t) range[n++].first = c->steps[k];
+        range[n - 1].last = c->steps[k++];
+        next = t + 1;
+    }
+    c->step_ranges = range;
+    c->n_step_ranges = n;
+}
+
 void hm_at_op_type(struct hm_finding *f, int type) {
     for (size_t i = 0; i < f->cause.n_op_types; i++)
         if (f->cause.op_types[i] == hm_op_types[type].name) return;

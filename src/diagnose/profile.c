@@ -1,383 +1,269 @@
-/* profile.c - forwards and backwards taken apart: role, worker, work in the microbatch, noise.
+/* profile.c - forwards and backwards taken apart: role, work in the microbatch, level of a worker in a step, noise.
  *
- * (1) A role's base is the low median over replicas of their medians, a first guess. (2) The work in a microbatch shows
- * on all stages of its replica: the low median over stages of what stands above the base, so that a slow worker on one
- * stage does not move it. (3) With the ups and downs of the work taken out, each stage of each replica has a level, known
- * to the noise; the table of levels gives bases, replicas and workers (two_way.c). (4) Work, by plain medians with the
- * slow workers taken off, and what each worker adds in each step. "Low" medians, because of two the slow one would
- * otherwise make the other look fast. */
+ * (1) A role's base: the median of its durations, a sample of them. It only centres: what is usual is found later. (2) The work in a
+ * microbatch shows on all stages and in both directions of its replica: the median of what stands above the bases. (3) What is left, by
+ * row and step, over the microbatches: the low median, since what stands out is slow, never fast. One replica's eight steps at a time:
+ * they are one vector, and medians are taken by sorting networks on vectors. */
 #include "profile.h"
-#include "two_way.h"
 
 #include <math.h>
-#include <stdlib.h>
+#include <string.h>
 
-static const double mad_to_sigma = 1.4826; /* of a normal distribution */
+static const double mad_to_sigma = 1.4826;   /* of a normal distribution */
+static const double median_to_mean = 1.2533; /* standard error of a median over that of a mean, normal */
+enum { SAMPLE = 4096 };                      /* durations of a role that tell its base, residuals that tell the noise */
+
+typedef double eight[HM_WIDTH]; /* one value for each step of a block */
 
 double hm_low_median(double *x, size_t n) {
     return n ? hm_select(x, n, (n - 1) / 2) : NAN;
+}
+
+double hm_spread_about_0(double *x, size_t n) {
+    return n ? mad_to_sigma * hm_mad(x, n, 0) : 0;
 }
 
 void hm_profile_free(struct hm_profile *p) {
     hm_free(p->slot);
     hm_free(p->role);
     hm_free(p->microbatch);
+    hm_free(p->single);
+    hm_free(p->single_slot);
     hm_free(p->base);
-    hm_free(p->worker);
-    hm_free(p->usual);
-    hm_free(p->work);
-    hm_free(p->replica);
+    hm_free(p->level);
     hm_free(p->noise);
+    hm_free(p->floor);
+    hm_free(p->work);
     *p = (struct hm_profile){0};
 }
 
-/* ---- roles ---- */
+/* ---- eight columns at a time ---- */
 
-static int by_value(const void *a, const void *b) {
-    int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
-    return (x > y) - (x < y);
+/* Sorts each of the eight columns of n rows: Batcher's merge exchange (Knuth, TAOCP 3, 5.2.2, algorithm M), which compares the same
+ * places whatever the values. */
+static void sort_columns(eight *x, size_t n) {
+    if (n < 2) return;
+    size_t top = 1;
+    while (2 * top < n) top *= 2;
+    for (size_t p = top; p > 0; p /= 2)
+        for (size_t q = top, r = 0, d = p;; d = q - p, q /= 2, r = p) {
+            for (size_t i = 0; i + d < n; i++) {
+                if ((i & p) != r) continue;
+                double *a = x[i], *b = x[i + d];
+                for (size_t k = 0; k < HM_WIDTH; k++) {
+                    double low = a[k] < b[k] ? a[k] : b[k], high = a[k] < b[k] ? b[k] : a[k];
+                    a[k] = low;
+                    b[k] = high;
+                }
+            }
+            if (q == p) break;
+        }
 }
 
-/* Microbatch numbers made dense. A trace without them counts a role's ops. */
-static int number_microbatches(struct hm_profile *p, const struct hm_model *m) {
-    int32_t *seen = hm_alloc(m->n_slots, sizeof *seen);
-    uint32_t *count = hm_alloc(p->roles, sizeof *count);
-    size_t n = 0, distinct = 0;
-    bool good = seen && count, known = true;
-    for (size_t i = 0; i < m->n_slots && good; i++) {
-        if (p->role[i] == HM_NONE) continue;
-        known &= m->slot[i].mb >= 0;
-        seen[n++] = m->slot[i].mb;
-    }
-    if (good) qsort(seen, n, sizeof *seen, by_value);
-    for (size_t i = 0; i < n && good; i++)
-        if (i == 0 || seen[i] != seen[distinct - 1]) seen[distinct++] = seen[i];
-    for (size_t i = 0; i < m->n_slots && good; i++) {
-        if (p->role[i] == HM_NONE) continue;
-        const int32_t *at = known ? bsearch(&m->slot[i].mb, seen, distinct, sizeof *seen, by_value) : NULL;
-        p->microbatch[i] = at ? (uint32_t)(at - seen) : count[p->role[i]]++;
-        if (p->microbatch[i] + 1 > p->microbatches) p->microbatches = p->microbatch[i] + 1;
-    }
-    hm_free(seen);
-    hm_free(count);
-    return good ? 0 : -1;
-}
-
-static int find_roles(struct hm_profile *p, const struct hm_model *m) {
-    p->role = hm_alloc(m->n_slots, sizeof *p->role);
-    p->microbatch = hm_alloc(m->n_slots, sizeof *p->microbatch);
-    if (!p->role || !p->microbatch) return -1;
-    p->chunks = 1;
-    for (size_t i = 0; i < m->n_slots; i++)
-        if (hm_is_compute((int)m->slot[i].type) && m->slot[i].mc >= 0 && (size_t)m->slot[i].mc + 1 > p->chunks)
-            p->chunks = (size_t)m->slot[i].mc + 1;
-    p->roles = p->stages * p->chunks * 2;
-    for (size_t i = 0; i < m->n_slots; i++) {
-        const struct hm_slot *slot = &m->slot[i];
-        size_t chunk = slot->mc > 0 ? (size_t)slot->mc : 0;
-        p->role[i] = hm_is_compute((int)slot->type) ? hm_role(p, slot->stage, chunk, slot->type == HM_BACKWARD_COMPUTE)
-                                                    : HM_NONE;
-    }
-    if (number_microbatches(p, m) != 0) return -1;
-    p->slot = hm_alloc(p->roles * p->microbatches, sizeof *p->slot);
-    if (!p->slot) return -1;
-    for (size_t k = 0; k < p->roles * p->microbatches; k++) p->slot[k] = HM_NONE;
-    for (uint32_t i = 0; i < m->n_slots; i++) {
-        if (p->role[i] == HM_NONE) continue;
-        uint32_t *at = &p->slot[p->role[i] * p->microbatches + p->microbatch[i]];
-        if (*at == HM_NONE)
-            *at = i;
-        else
-            p->role[i] = HM_NONE; /* a second pass over the same microbatch is not compared with anything */
-    }
-    return 0;
-}
-
-/* ---- estimates ---- */
+struct scratch {
+    eight *log;  /* [role][microbatch] above the base */
+    eight *list; /* values whose median is sought */
+    eight *work; /* [microbatch] */
+    double *left;
+};
 
 struct fit {
     struct hm_profile *p;
-    double *median;     /* [role][lane] */
-    double **value;     /* [thread]: room for all values of a role in a replica, or of a step */
-    double *quantile;   /* [lane][2][QUANTILES]: of work; their standard errors */
-    bool workers_known; /* what the clearly slow workers add is taken off */
-    bool low;           /* of the stages the low median counts: some worker may still be slow in some steps */
+    struct scratch *scratch; /* [thread] */
+    const struct hm_added *added;
+    size_t sampled; /* lanes whose residuals tell the noise */
+    double *left;   /* [row][lane sampled][..] see noise_of_row */
+    double *spread; /* [row][lane] */
 };
 
-static double log_s(const struct hm_profile *p, size_t lane, size_t slot, size_t step) {
-    return log(fmax(hm_recorded_s(p, lane, slot, step), 1e-9));
-}
-
-/* The median of each role in one replica. */
-static void medians_of_lane(void *context, size_t lane, int thread) {
-    const struct fit *f = context;
-    const struct hm_profile *p = f->p;
-    for (uint32_t role = 0; role < p->roles; role++) {
-        size_t n = 0;
+/* Logarithms of one replica's computes in a block, above their bases. */
+static void take_logs(const struct hm_profile *p, size_t block, size_t lane, eight *to) {
+    const double *from = hm_grid_lane(&p->t->grid, p->t->grid.duration, block, lane);
+    for (uint32_t role = 0; role < p->roles; role++)
         for (size_t mb = 0; mb < p->microbatches; mb++) {
             uint32_t slot = hm_slot_of(p, role, mb);
-            for (size_t t = 0; slot != HM_NONE && t < p->steps; t++) f->value[thread][n++] = log_s(p, lane, slot, t);
+            if (slot == HM_NONE) continue;
+            double *x = to[role * p->microbatches + mb];
+            for (size_t k = 0; k < HM_WIDTH; k++) x[k] = log(fmax(from[slot * HM_WIDTH + k], 1e-9)) - p->base[role];
         }
-        f->median[role * p->lanes + lane] = hm_low_median(f->value[thread], n);
-    }
 }
 
-/* What a worker adds in a step if it is clearly slow, else 0. */
-static double clearly_slow(const struct hm_profile *p, size_t stage, int backward, size_t lane, size_t t) {
-    static const double always = 0.04, in_a_step = 0.08;
-    double usual = *hm_worker_usual(p, stage, backward, lane), now = hm_worker_steps(p, stage, backward, lane)[t];
-    return now > in_a_step ? now : usual > always ? usual : 0;
+/* The median of sorted columns; `low`: of an even number the smaller one in the middle. */
+static void middle_of(eight *x, size_t n, bool low, double *to) {
+    sort_columns(x, n);
+    for (size_t k = 0; k < HM_WIDTH; k++)
+        to[k] = low || n % 2 ? x[(n - 1) / 2][k] : 0.5 * (x[n / 2 - 1][k] + x[n / 2][k]);
 }
 
-/* How far the computes of a stage stand above their bases in one microbatch; appends them to value. */
-static size_t levels(const struct fit *f, size_t lane, size_t stage, size_t mb, size_t t, double *value) {
-    const struct hm_profile *p = f->p;
+/* The work of a microbatch. */
+static void work_of(const struct hm_profile *p, const struct scratch *s, size_t mb, bool low, double *to) {
     size_t n = 0;
-    for (uint32_t role = hm_role(p, stage, 0, 0); role < hm_role(p, stage + 1, 0, 0); role++) {
-        uint32_t slot = hm_slot_of(p, role, mb);
-        if (slot == HM_NONE) continue;
-        value[n] = log_s(p, lane, slot, t) - p->base[role];
-        if (f->workers_known) value[n] -= clearly_slow(p, stage, (int)(role % 2), lane, t);
-        n++;
-    }
-    return n;
+    for (uint32_t role = 0; role < p->roles; role++)
+        if (hm_slot_of(p, role, mb) != HM_NONE)
+            memcpy(s->list[n++], s->log[role * p->microbatches + mb], sizeof(eight));
+    if (n)
+        middle_of(s->list, n, low, to);
+    else
+        memset(to, 0, sizeof(eight));
 }
 
-/* The work in each microbatch of one replica. */
-static void work_of_lane(void *context, size_t lane, int thread) {
-    const struct fit *f = context;
-    const struct hm_profile *p = f->p;
-    double *value = f->value[thread], *part = value + p->roles;
-    for (size_t mb = 0; mb < p->microbatches; mb++)
-        for (size_t t = 0; t < p->steps; t++) {
-            size_t n = 0, parts = 0;
-            for (size_t s = 0; s < p->stages; s++) {
-                n = levels(f, lane, s, mb, t, f->low ? value : part + parts);
-                if (!f->low)
-                    parts += n;
-                else if (n)
-                    part[parts++] = hm_low_median(value, n);
-            }
-            /* Of two computes the smaller one, lest a pause be taken for work. */
-            double x = !f->low && parts > 2 ? hm_median(part, parts) : hm_low_median(part, parts);
-            hm_work(p, lane, mb)[t] = isnan(x) ? 0 : x;
-        }
-}
-
-/* What each worker of a replica adds in each step: the median over its microbatches, forwards and backwards apart. */
-static void workers_of_lane(void *context, size_t lane, int thread) {
-    const struct fit *f = context;
-    const struct hm_profile *p = f->p;
-    double *value = f->value[thread];
-    for (size_t s = 0; s < p->stages; s++)
-        for (int backward = 0; backward < 2; backward++) {
-            double *step = hm_worker_steps(p, s, backward, lane);
-            for (size_t t = 0; t < p->steps; t++) {
-                size_t n = 0;
-                for (size_t c = 0; c < p->chunks; c++)
-                    for (size_t mb = 0; mb < p->microbatches; mb++) {
-                        uint32_t role = hm_role(p, s, c, backward), slot = hm_slot_of(p, role, mb);
-                        if (slot != HM_NONE)
-                            value[n++] = log_s(p, lane, slot, t) - p->base[role] - hm_work(p, lane, mb)[t];
-                    }
-                step[t] = n ? hm_low_median(value, n) : 0;
-            }
-        }
-}
-
-/* The level of each direction of a stage in one replica: what is above the base, with the ups and downs of the
- * microbatches taken out. */
 static void levels_of_lane(void *context, size_t lane, int thread) {
     const struct fit *f = context;
     const struct hm_profile *p = f->p;
-    double *value = f->value[thread];
-    size_t n = 0;
-    for (size_t k = 0; k < p->microbatches * p->steps; k++) value[n++] = hm_work(p, lane, 0)[k];
-    double middle = hm_median(value, n);
-    for (size_t s = 0; s < p->stages; s++)
-        for (int backward = 0; backward < 2; backward++) {
-            double sum = 0, roles = 0;
-            for (size_t c = 0; c < p->chunks; c++) {
-                uint32_t role = hm_role(p, s, c, backward);
-                n = 0;
+    const struct scratch *s = &f->scratch[thread];
+    for (size_t block = 0; block < p->t->grid.blocks; block++) {
+        const size_t width = hm_grid_width(&p->t->grid, block);
+        take_logs(p, block, lane, s->log);
+        for (size_t mb = 0; mb < p->microbatches; mb++) work_of(p, s, mb, false, s->work[mb]);
+        for (size_t row = 0; row < p->rows; row++) {
+            size_t n = 0;
+            for (size_t c = 0; c < p->chunks; c++)
                 for (size_t mb = 0; mb < p->microbatches; mb++) {
-                    uint32_t slot = hm_slot_of(p, role, mb);
-                    for (size_t t = 0; slot != HM_NONE && t < p->steps; t++)
-                        value[n++] = log_s(p, lane, slot, t) - p->base[role] - (hm_work(p, lane, mb)[t] - middle);
+                    uint32_t role = hm_role(p, row / 2, c, (int)(row % 2));
+                    if (hm_slot_of(p, role, mb) == HM_NONE) continue;
+                    const double *x = s->log[role * p->microbatches + mb];
+                    for (size_t k = 0; k < HM_WIDTH; k++) s->list[n][k] = x[k] - s->work[mb][k];
+                    n++;
                 }
-                if (n) sum += hm_median(value, n), roles++;
+            if (!n) continue;
+            eight level;
+            middle_of(s->list, n, true, level);
+            memcpy(hm_level(p, row, lane) + block * HM_WIDTH, level, width * sizeof(double));
+            if (block == lane % p->t->grid.blocks && lane < f->sampled) { /* what is left inside a step */
+                size_t m = 0;
+                for (size_t i = 0; i < n; i++)
+                    for (size_t k = 0; k < width; k++) s->left[m++] = s->list[i][k] - level[k];
+                f->spread[row * f->sampled + lane] = hm_spread_about_0(s->left, m);
             }
-            *hm_worker_usual(p, s, backward, lane) = roles > 0 ? sum / roles : NAN;
         }
-}
-
-/* Who is slow all the time: bases, replicas and workers from the table of levels. Without a second stage or replica
- * there is no table. */
-static int tabulate(struct fit *f) {
-    struct hm_profile *p = f->p;
-    const size_t rows = 2 * p->stages;
-    hm_parallel(p->lanes, p->threads, levels_of_lane, f);
-    double *row = hm_alloc(rows, sizeof *row), *excess = hm_alloc(rows * p->lanes, sizeof *excess);
-    int status = row && excess && hm_two_way(p->usual, p->stages, p->lanes, row, p->replica, excess) == 0 ? 0 : -1;
-    if (status == 0) {
-        for (uint32_t role = 0; role < p->roles; role++) p->base[role] += row[hm_role_stage(p, role) * 2 + role % 2];
-        for (size_t k = 0; k < rows * p->lanes; k++) p->usual[k] = excess[k];
+        hm_grid_release(&p->t->grid, block, lane, 1);
     }
-    hm_free(row);
-    hm_free(excess);
-    return status;
 }
 
-/* A worker's steps lie about its usual excess. */
-static void center_steps(struct fit *f) {
-    struct hm_profile *p = f->p;
-    for (size_t s = 0; s < p->stages; s++)
-        for (int backward = 0; backward < 2; backward++)
-            for (size_t l = 0; l < p->lanes; l++) {
-                double *step = hm_worker_steps(p, s, backward, l);
-                for (size_t t = 0; t < p->steps; t++) f->value[0][t] = step[t];
-                double shift = *hm_worker_usual(p, s, backward, l) - hm_low_median(f->value[0], p->steps);
-                for (size_t t = 0; t < p->steps; t++) step[t] += shift;
-            }
-}
-
-/* In a job of one stage a replica is a worker; there is no second stage to tell them apart. The work in its microbatches
- * hides it, so two replicas are compared at that quantile of their work at which it scatters least: lengths have a long
- * tail above and a sharp edge below. */
-static const double quantiles[] = {0.1, 0.2, 0.3, 0.5};
-enum { QUANTILES = sizeof quantiles / sizeof quantiles[0] };
-
-static void quantiles_of_lane(void *context, size_t lane, int thread) {
-    static const double half = 0.08;
+static void work_of_lane(void *context, size_t lane, int thread) {
     const struct fit *f = context;
     const struct hm_profile *p = f->p;
-    double *value = f->value[thread], *to = f->quantile + lane * 2 * QUANTILES;
-    size_t n = p->microbatches * p->steps;
-    for (size_t k = 0; k < n; k++) value[k] = hm_work(p, lane, 0)[k];
-    for (int k = 0; k < QUANTILES; k++) {
-        double low = hm_quantile(value, n, quantiles[k] - half), high = hm_quantile(value, n, quantiles[k] + half);
-        to[k] = hm_quantile(value, n, quantiles[k]);
-        to[QUANTILES + k] = sqrt(quantiles[k] * (1 - quantiles[k]) / (double)n) * (high - low) / (2 * half);
-    }
-}
-
-static void compare_replicas(struct fit *f) {
-    struct hm_profile *p = f->p;
-    double *value = f->value[0];
-    int best = 0;
-    hm_parallel(p->lanes, p->threads, quantiles_of_lane, f);
-    for (int k = 0; k < QUANTILES; k++) {
-        for (size_t l = 0; l < p->lanes; l++) value[l] = f->quantile[l * 2 * QUANTILES + QUANTILES + (size_t)k];
-        double error = hm_median(value, p->lanes);
-        if (k && error >= p->replica_error) continue;
-        p->replica_error = error;
-        best = k;
-    }
-    for (size_t l = 0; l < p->lanes; l++) value[l] = f->quantile[l * 2 * QUANTILES + (size_t)best];
-    double common = hm_low_median(value, p->lanes);
-    for (size_t l = 0; l < p->lanes; l++) {
-        double own = f->quantile[l * 2 * QUANTILES + (size_t)best] - common;
-        for (int backward = 0; backward < 2; backward++) *hm_worker_usual(p, 0, backward, l) = own;
-        for (size_t k = 0; k < p->microbatches * p->steps; k++) hm_work(p, l, 0)[k] -= own;
-    }
-}
-
-/* The replicas' parts against the low median of them. */
-static void center_replicas(struct fit *f) {
-    struct hm_profile *p = f->p;
-    for (size_t l = 0; l < p->lanes; l++) f->value[0][l] = p->replica[l];
-    double common = hm_low_median(f->value[0], p->lanes);
-    for (uint32_t role = 0; role < p->roles; role++) p->base[role] += common;
-    for (size_t l = 0; l < p->lanes; l++) p->replica[l] -= common;
-}
-
-/* What is left of each role in one replica. With one forward and one backward a microbatch, the work is one of them;
- * then their difference tells the noise of both. */
-static void noise_of_lane(void *context, size_t lane, int thread) {
-    const struct fit *f = context;
-    const struct hm_profile *p = f->p;
-    const bool pairs = p->roles == 2;
-    for (uint32_t role = 0; role < p->roles; role++) {
-        size_t n = 0, s = hm_role_stage(p, role);
-        const double usual = *hm_worker_usual(p, s, (int)(role % 2), lane),
-                     other_usual = *hm_worker_usual(p, s, (int)(role % 2) ^ 1, lane);
+    const struct scratch *s = &f->scratch[thread];
+    for (size_t block = 0; block < p->t->grid.blocks; block++) {
+        const size_t width = hm_grid_width(&p->t->grid, block);
+        take_logs(p, block, lane, s->log);
+        for (uint32_t role = 0; role < p->roles; role++) {
+            size_t row = hm_role_row(p, role);
+            eight off = {0};
+            for (size_t k = 0; k < width; k++)
+                off[k] = f->added->usual[row] +
+                         (f->added->x ? f->added->x[(row * p->lanes + lane) * p->steps + block * HM_WIDTH + k] : 0);
+            for (size_t mb = 0; mb < p->microbatches; mb++)
+                for (size_t k = 0; k < HM_WIDTH; k++) s->log[role * p->microbatches + mb][k] -= off[k];
+        }
         for (size_t mb = 0; mb < p->microbatches; mb++) {
-            uint32_t slot = hm_slot_of(p, role, mb), twin = hm_slot_of(p, role ^ 1, mb);
-            if (slot == HM_NONE || (pairs && twin == HM_NONE)) continue;
-            for (size_t t = 0; t < p->steps; t++) {
-                double left = log_s(p, lane, slot, t) - p->base[role] - usual, known = hm_work(p, lane, mb)[t];
-                if (pairs) known = log_s(p, lane, twin, t) - p->base[role ^ 1] - other_usual;
-                f->value[thread][n++] = left - known;
-            }
+            eight work;
+            work_of(p, s, mb, true, work);
+            memcpy(hm_work(p, lane, mb) + block * HM_WIDTH, work, width * sizeof(double));
         }
-        double sigma = n ? mad_to_sigma * hm_mad(f->value[thread], n, 0) : 0;
-        f->median[role * p->lanes + lane] = pairs ? sigma * M_SQRT1_2 : sigma;
+        hm_grid_release(&p->t->grid, block, lane, 1);
     }
 }
 
-/* Over replicas, the low median of median[role][lane] into to[role]. */
-static void over_lanes(struct fit *f, double *to) {
-    const struct hm_profile *p = f->p;
+/* ---- fitting ---- */
+
+/* The median of up to SAMPLE durations of each role, evenly spread over replicas, microbatches and steps. */
+static void guess_bases(struct hm_profile *p, double *value) {
+    const size_t per_lane = p->microbatches * p->steps, all = per_lane * p->lanes, every = all / SAMPLE + 1;
     for (uint32_t role = 0; role < p->roles; role++) {
-        double x = hm_low_median(f->median + role * p->lanes, p->lanes);
-        to[role] = isnan(x) ? 0 : x;
+        size_t n = 0;
+        for (size_t i = 0; i < all; i += every) {
+            uint32_t slot = hm_slot_of(p, role, i % p->microbatches);
+            if (slot != HM_NONE)
+                value[n++] = log(fmax(hm_recorded_s(p, i / per_lane, slot, i % per_lane / p->microbatches), 1e-9));
+        }
+        p->base[role] = n ? hm_median(value, n) : 0;
     }
 }
 
-static int estimate(struct fit *f) {
-    struct hm_profile *p = f->p;
-    hm_parallel(p->lanes, p->threads, medians_of_lane, f);
-    over_lanes(f, p->base);
-    f->low = true;
-    hm_parallel(p->lanes, p->threads, work_of_lane, f);
-    if (p->stages > 1) {
-        if (tabulate(f) != 0) return -1;
-        center_replicas(f);
-        f->workers_known = true;
-        hm_parallel(p->lanes, p->threads, work_of_lane, f);
-    } else {
-        compare_replicas(f);
+static size_t ops_of(const struct hm_profile *p, size_t row) {
+    size_t n = 0;
+    for (size_t c = 0; c < p->chunks; c++)
+        for (size_t mb = 0; mb < p->microbatches; mb++)
+            n += hm_slot_of(p, hm_role(p, row / 2, c, (int)(row % 2)), mb) != HM_NONE;
+    return n;
+}
+
+static void measure_noise(const struct fit *f) {
+    const struct hm_profile *p = f->p;
+    for (size_t row = 0; row < p->rows; row++) {
+        double n = (double)ops_of(p, row);
+        if (n == 0) continue;
+        /* the level is one of the values it is measured against */
+        p->noise[row] = fmax(hm_median(f->spread + row * f->sampled, f->sampled), 1e-6) * sqrt(n / fmax(1, n - 1));
+        p->floor[row] = median_to_mean * p->noise[row] / sqrt(n);
     }
-    hm_parallel(p->lanes, p->threads, workers_of_lane, f);
-    center_steps(f);
-    if (p->stages > 1) { /* once more, with those known that are slow in some steps */
-        f->low = false;
-        hm_parallel(p->lanes, p->threads, work_of_lane, f);
-        hm_parallel(p->lanes, p->threads, workers_of_lane, f);
-        center_steps(f);
+}
+
+static bool scratch_begin(struct fit *f) {
+    const struct hm_profile *p = f->p;
+    size_t roles = p->roles * p->microbatches, most = p->chunks * p->microbatches;
+    if (p->roles > most) most = p->roles;
+    f->scratch = hm_alloc((size_t)p->threads, sizeof *f->scratch);
+    bool good = f->scratch != NULL;
+    for (int i = 0; i < p->threads && good; i++) {
+        struct scratch *s = &f->scratch[i];
+        s->log = hm_alloc_aligned(roles, sizeof(eight));
+        s->list = hm_alloc_aligned(most, sizeof(eight));
+        s->work = hm_alloc_aligned(p->microbatches, sizeof(eight));
+        s->left = hm_alloc(most * HM_WIDTH, sizeof(double));
+        good = s->log && s->list && s->work && s->left;
     }
-    hm_parallel(p->lanes, p->threads, noise_of_lane, f);
-    over_lanes(f, p->noise);
-    return 0;
+    return good;
+}
+
+static void scratch_end(struct fit *f) {
+    for (int i = 0; f->scratch && i < f->p->threads; i++) {
+        hm_free(f->scratch[i].log);
+        hm_free(f->scratch[i].list);
+        hm_free(f->scratch[i].work);
+        hm_free(f->scratch[i].left);
+    }
+    hm_free(f->scratch);
+}
+
+static int estimate(struct hm_profile *p) {
+    struct fit f = {.p = p, .sampled = p->lanes < SAMPLE ? p->lanes : SAMPLE};
+    double *value = hm_alloc(SAMPLE + 1, sizeof *value);
+    f.spread = hm_alloc(p->rows * f.sampled, sizeof *f.spread);
+    bool good = scratch_begin(&f) && value && f.spread;
+    if (good) {
+        guess_bases(p, value);
+        hm_parallel(p->lanes, p->threads, levels_of_lane, &f);
+        measure_noise(&f);
+    }
+    scratch_end(&f);
+    hm_free(value);
+    hm_free(f.spread);
+    return good ? 0 : -1;
+}
+
+int hm_profile_work(struct hm_profile *p, const struct hm_added *added) {
+    struct fit f = {.p = p, .added = added};
+    bool good = scratch_begin(&f);
+    if (good) hm_parallel(p->lanes, p->threads, work_of_lane, &f);
+    scratch_end(&f);
+    return good ? 0 : -1;
 }
 
 int hm_profile_fit(struct hm_profile *p, const struct hm_trace *t, int threads) {
     *p = (struct hm_profile){.t = t, .stages = t->model->stages, .lanes = t->grid.lanes, .steps = t->grid.steps};
     p->threads = hm_thread_count(threads, p->lanes);
-    struct fit f = {.p = p};
-    bool good = find_roles(p, t->model) == 0;
+    bool good = hm_profile_roles(p, t->model) == 0;
     if (good) {
-        size_t directions = p->stages * 2 * p->lanes,
-               room =
-                   p->microbatches * (p->steps > p->chunks ? p->steps : p->chunks) + 2 * p->roles + p->lanes + p->steps;
         p->base = hm_alloc(p->roles, sizeof(double));
-        p->noise = hm_alloc(p->roles, sizeof(double));
-        p->worker = hm_alloc(directions * p->steps, sizeof(double));
-        p->usual = hm_alloc(directions, sizeof(double));
+        p->noise = hm_alloc(p->rows, sizeof(double));
+        p->floor = hm_alloc(p->rows, sizeof(double));
+        p->level = hm_alloc(p->rows * p->lanes * p->steps, sizeof(double));
         p->work = hm_alloc(p->lanes * p->microbatches * p->steps, sizeof(double));
-        p->replica = hm_alloc(p->lanes, sizeof(double));
-        f.median = hm_alloc(p->roles * p->lanes, sizeof(double));
-        f.value = hm_alloc((size_t)p->threads, sizeof *f.value);
-        f.quantile = hm_alloc(p->lanes * 2 * QUANTILES, sizeof(double));
-        good =
-            p->base && p->noise && p->worker && p->usual && p->work && p->replica && f.median && f.value && f.quantile;
-        for (int i = 0; i < p->threads && good; i++) good = (f.value[i] = hm_alloc(room, sizeof(double))) != NULL;
+        good = p->base && p->noise && p->floor && p->level && p->work;
     }
-    if (good && p->microbatches) good = estimate(&f) == 0;
-    for (int i = 0; f.value && i < p->threads; i++) hm_free(f.value[i]);
-    hm_free(f.value);
-    hm_free(f.median);
-    hm_free(f.quantile);
+    if (good && p->microbatches) good = estimate(p) == 0;
     if (good) return 0;
     hm_profile_free(p);
     return -1;

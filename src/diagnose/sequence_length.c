@@ -24,7 +24,10 @@ struct line {
 
 struct survey {
     struct hm_diagnoser *d;
-    struct sums *pair; /* [lane][role / 2] forwards and backwards, in units of their bases */
+    struct sums *
+        pair; /* [lane][role / 2] forwards and backwards, in units of their bases; products are of what differs from the mean
+                          of the step: levels that stay are no lengths */
+    double *shared;    /* [lane] the same of the loads */
     struct line *line; /* [lane][role] duration on load */
     double *typical;   /* [role] exp(base) */
 };
@@ -53,26 +56,49 @@ static void load_lane(void *context, size_t lane, int thread) {
     }
 }
 
+/* Moments of the microbatches of a step (or, with one a step, of all steps) about their own mean. */
+static void add_about_mean(struct sums *to, const struct sums *s) {
+    if (s->n < 2) return;
+    double free = s->n / (s->n - 1); /* means take one of them */
+    to->n += s->n, to->f += s->f, to->b += s->b;
+    to->ff += free * (s->ff - s->f * s->f / s->n);
+    to->bb += free * (s->bb - s->b * s->b / s->n);
+    to->fb += free * (s->fb - s->f * s->b / s->n);
+}
+
 static void survey_lane(void *context, size_t lane, int thread) {
     (void)thread;
     const struct survey *v = context;
     const struct hm_profile *p = &v->d->p;
-    for (uint32_t role = 0; role < p->roles; role += 2)
-        for (size_t mb = 0; mb < p->microbatches; mb++) {
-            if (hm_slot_of(p, role, mb) == HM_NONE || hm_slot_of(p, role + 1, mb) == HM_NONE) continue;
-            for (size_t t = 0; t < p->steps; t++) {
+    for (uint32_t role = 0; role < p->roles; role += 2) {
+        struct sums *all = &v->pair[lane * p->roles / 2 + role / 2], step = {0};
+        for (size_t t = 0; t < p->steps; t++) {
+            for (size_t mb = 0; mb < p->microbatches; mb++) {
+                if (hm_slot_of(p, role, mb) == HM_NONE || hm_slot_of(p, role + 1, mb) == HM_NONE) continue;
                 double y[2] = {hm_cleaned_s(v->d, lane, role, mb, t), hm_cleaned_s(v->d, lane, role + 1, mb, t)};
                 if (isnan(y[0])) continue;
                 double f = y[0] / v->typical[role], b = y[1] / v->typical[role + 1], x = load_steps(v->d, lane, mb)[t];
-                struct sums *s = &v->pair[lane * p->roles / 2 + role / 2];
-                s->n++, s->f += f, s->b += b, s->ff += f * f, s->bb += b * b, s->fb += f * b;
+                step.n++, step.f += f, step.b += b, step.ff += f * f, step.bb += b * b, step.fb += f * b;
                 for (int k = 0; k < 2; k++) {
                     size_t at = lane * p->roles + role + (size_t)k;
                     v->line[at].n++, v->line[at].x += x, v->line[at].y += y[k];
                     v->line[at].xx += x * x, v->line[at].xy += x * y[k];
                 }
             }
+            if (p->microbatches > 1) add_about_mean(all, &step), step = (struct sums){0};
         }
+        if (p->microbatches == 1) add_about_mean(all, &step);
+    }
+    struct sums all = {0}, step = {0};
+    for (size_t t = 0; t < p->steps; t++) {
+        for (size_t mb = 0; mb < p->microbatches; mb++) {
+            double x = load_steps(v->d, lane, mb)[t];
+            step.n++, step.f += x, step.ff += x * x;
+        }
+        if (p->microbatches > 1) add_about_mean(&all, &step), step = (struct sums){0};
+    }
+    if (p->microbatches == 1) add_about_mean(&all, &step);
+    v->shared[lane] = all.n > 0 ? all.ff / all.n : 0;
 }
 
 struct stage_view {
@@ -92,7 +118,7 @@ static struct stage_view view_stage(const struct survey *v, size_t stage) {
         }
         if (s.n == 0) continue;
         n += s.n;
-        ff += s.ff - s.f * s.f / s.n, bb += s.bb - s.b * s.b / s.n, fb += s.fb - s.f * s.b / s.n;
+        ff += s.ff, bb += s.bb, fb += s.fb;
         mean += 0.5 * (s.f + s.b), mf += s.f, mb += s.b;
         unit_f += v->typical[role] / (double)p->chunks, unit_b += v->typical[role + 1] / (double)p->chunks;
     }
@@ -122,16 +148,12 @@ static int fit_lines(const struct survey *v) {
     return 0;
 }
 
-static double spread_of_load(const struct hm_diagnoser *d) {
-    const struct hm_profile *p = &d->p;
-    double sum = 0, square = 0, n = (double)(p->lanes * p->microbatches * p->steps);
-    for (size_t l = 0; l < p->lanes; l++)
-        for (size_t mb = 0; mb < p->microbatches; mb++)
-            for (size_t t = 0; t < p->steps; t++) {
-                double x = load_steps(d, l, mb)[t];
-                sum += x, square += x * x;
-            }
-    return sqrt(fmax(0, square / n - sum * sum / n / n)) / (sum / n);
+/* How much of their mean the loads of a step's microbatches differ by. */
+static double spread_of_load(const struct survey *v) {
+    const struct hm_profile *p = &v->d->p;
+    double sum = 0, n = (double)(p->lanes * p->microbatches * p->steps);
+    for (size_t k = 0; k < p->lanes * p->microbatches * p->steps; k++) sum += v->d->load[k];
+    return sqrt(hm_mean(v->shared, p->lanes)) / (sum / n);
 }
 
 /* Forward against backward on one stage: the plot that shows it. */
@@ -172,7 +194,7 @@ static int judge(const struct survey *v, struct hm_finding *f) {
         for (size_t s = 0; s < p->stages; s++) value[s] = view[s].correlation;
         double correlation = hm_median(value, p->stages);
         for (size_t s = 0; s < p->stages; s++) value[s] = view[s].spread;
-        double spread = hm_median(value, p->stages), shared = spread_of_load(d);
+        double spread = hm_median(value, p->stages), shared = spread_of_load(v);
         named = correlation >= least_correlation && spread >= least_spread && view[0].pairs >= (double)least_pairs &&
                 shared >= least_shared * spread;
         plot_stage(v, f, widest, &view[widest]);
@@ -196,10 +218,12 @@ int hm_find_sequence_length(struct hm_diagnoser *d, struct hm_finding *f) {
     if (p->microbatches == 0) return 0;
     struct survey v = {.d = d, .pair = hm_alloc(p->lanes * p->roles / 2, sizeof *v.pair)};
     v.typical = hm_alloc(p->roles, sizeof *v.typical);
+    v.shared = hm_alloc(p->lanes, sizeof *v.shared);
     d->load = hm_alloc(p->lanes * p->microbatches * p->steps, sizeof(double));
     v.line = hm_alloc(p->lanes * p->roles, sizeof *v.line);
-    int status = v.pair && v.line && v.typical && d->load ? 0 : -1;
-    for (uint32_t role = 0; status == 0 && role < p->roles; role++) v.typical[role] = exp(p->base[role]);
+    int status = v.pair && v.line && v.typical && v.shared && d->load ? 0 : -1;
+    for (uint32_t role = 0; status == 0 && role < p->roles; role++)
+        v.typical[role] = exp(p->base[role] + d->e.usual[hm_role_row(p, role)]);
     if (status == 0) {
         hm_parallel(p->lanes, p->threads, load_lane, &v);
         hm_parallel(p->lanes, p->threads, survey_lane, &v);
@@ -209,6 +233,7 @@ int hm_find_sequence_length(struct hm_diagnoser *d, struct hm_finding *f) {
     hm_free(v.pair);
     hm_free(v.line);
     hm_free(v.typical);
+    hm_free(v.shared);
     return status;
 }
 
@@ -219,11 +244,11 @@ void hm_idealise_sequences(const struct hm_diagnoser *d, size_t block, size_t la
     for (size_t mb = 0; mb < p->microbatches; mb++)
         for (size_t k = 0; k < hm_grid_width(&d->t->grid, block); k++) {
             size_t t = block * HM_WIDTH + k;
-            double more = (load_steps(d, lane, mb)[t] - d->mean_load) * exp(d->replica ? d->replica[lane] : 0);
+            double more = load_steps(d, lane, mb)[t] - d->mean_load;
             for (uint32_t role = 0; role < p->roles; role++) {
                 uint32_t slot = hm_slot_of(p, role, mb);
                 if (slot == HM_NONE) continue;
-                double slow = exp(hm_slowness(d, hm_role_stage(p, role), (int)(role % 2), lane, t));
+                double slow = exp(hm_all_slowness(d, hm_role_row(p, role), lane, t));
                 double *now = &duration[slot * HM_WIDTH + k];
                 *now = fmax(0, *now - d->slope_s[role] * more * slow);
             }

@@ -48,12 +48,36 @@ static int even_out(struct means *m, double *mean) {
     return 0;
 }
 
-/* Robust standard error of a stage's mean, from how its replicas differ; from the noise if there are few. */
-static double error_of(const struct hm_profile *p, size_t stage) {
-    double noise = 0, ops = (double)(p->microbatches * p->chunks * 2 * p->lanes * p->steps);
-    for (uint32_t role = hm_role(p, stage, 0, 0); role < hm_role(p, stage + 1, 0, 0); role++)
-        noise = fmax(noise, p->noise[role]);
-    return noise / sqrt(ops);
+/* How the stages' shares differ from replica to replica: the standard error of a stage's mean over the replicas. What a replica's
+ * stages share is its own pace, what a stage's replicas share is the stage. */
+static double interaction(const struct means *m, double *level) {
+    const struct hm_profile *p = &m->d->p;
+    double square = 0, freedom = (double)(p->stages - 1) * (double)(p->lanes - 1);
+    if (p->lanes < 2) return 0;
+    for (size_t s = 0; s < p->stages; s++)
+        for (size_t l = 0; l < p->lanes; l++) {
+            double sum = 0, n = 0;
+            for (uint32_t role = hm_role(p, s, 0, 0); role < hm_role(p, s + 1, 0, 0); role++)
+                sum += m->sum[role * p->lanes + l], n += m->n[role * p->lanes + l];
+            level[s * p->lanes + l] = n > 0 && sum > 0 ? log(sum / n) : 0;
+        }
+    for (size_t s = 0; s < p->stages; s++) {
+        double mean = hm_mean(level + s * p->lanes, p->lanes);
+        for (size_t l = 0; l < p->lanes; l++) level[s * p->lanes + l] -= mean;
+    }
+    for (size_t l = 0; l < p->lanes; l++) {
+        double mean = 0;
+        for (size_t s = 0; s < p->stages; s++) mean += level[s * p->lanes + l] / (double)p->stages;
+        for (size_t s = 0; s < p->stages; s++)
+            square += (level[s * p->lanes + l] - mean) * (level[s * p->lanes + l] - mean);
+    }
+    return sqrt(square / freedom / (double)p->lanes);
+}
+
+/* Standard error of a stage's mean from the noise, and from how its replicas differ. */
+static double error_of(const struct hm_profile *p, size_t stage, double differ) {
+    double noise = fmax(p->noise[2 * stage], p->noise[2 * stage + 1]);
+    return hypot(noise / sqrt((double)(p->microbatches * p->chunks * 2 * p->lanes * p->steps)), differ);
 }
 
 static int judge(const struct means *m, const double *mean, struct hm_finding *f) {
@@ -62,9 +86,11 @@ static int judge(const struct means *m, const double *mean, struct hm_finding *f
     const struct hm_profile *p = &d->p;
     double total = 0, heaviest = 0, forward = 0, backward = 0, strength = 0;
     double *load = d->load_s = hm_alloc(p->stages, sizeof *load), *number = hm_alloc(p->stages, sizeof *number);
-    bool named = false;
+    double *level = hm_alloc(p->stages * p->lanes, sizeof *level), differ = level ? interaction(m, level) : 0;
+    bool named = false, good = load && number && level;
     size_t top = 0;
-    for (size_t s = 0; load && number && s < p->stages; s++) {
+    hm_free(level);
+    for (size_t s = 0; good && s < p->stages; s++) {
         number[s] = (double)s;
         for (uint32_t role = hm_role(p, s, 0, 0); role < hm_role(p, s + 1, 0, 0); role++) {
             load[s] += isnan(mean[role]) ? 0 : mean[role];
@@ -73,8 +99,8 @@ static int judge(const struct means *m, const double *mean, struct hm_finding *f
         total += load[s] / (double)p->stages;
         if (load[s] > heaviest) heaviest = load[s], top = s;
     }
-    for (size_t s = 0; load && number && s < p->stages; s++) {
-        double above = load[s] / total - 1, error = error_of(p, s);
+    for (size_t s = 0; good && s < p->stages; s++) {
+        double above = load[s] / total - 1, error = error_of(p, s, differ);
         if (above < least || above < sigmas * error) continue;
         named = true;
         strength = fmax(strength, fmin(1, above / (2 * least)));
@@ -86,7 +112,7 @@ static int judge(const struct means *m, const double *mean, struct hm_finding *f
             strength = fmax(strength, fmin(1, (1 / d->even[role] - 1) / (2 * least)));
             if (f->cause.n_stages < NAMED) hm_at_stage(f, hm_role_stage(p, role));
         }
-    if (load && number) {
+    if (good) {
         double own[2] = {0};
         for (uint32_t role = hm_role(p, top, 0, 0); role < hm_role(p, top + 1, 0, 0); role++)
             own[role % 2] += mean[role];
@@ -100,7 +126,6 @@ static int judge(const struct means *m, const double *mean, struct hm_finding *f
         hm_at_op_type(f, HM_BACKWARD_COMPUTE);
         f->strength = p->lanes == 1 ? 0.5 * strength : strength;
     }
-    bool good = load && number;
     hm_free(number);
     return good ? named : -1;
 }

@@ -135,6 +135,16 @@ static void where(struct hm_json *j, const struct hm_cause *c) {
         for (size_t i = 0; i < c->n_steps; i++) hm_json_integer(j, NULL, c->steps[i]);
         hm_json_end_array(j);
     }
+    if (c->n_step_ranges) {
+        hm_json_array(j, "step_ranges");
+        for (size_t i = 0; i < c->n_step_ranges; i++) {
+            hm_json_array(j, NULL);
+            hm_json_integer(j, NULL, c->step_ranges[i].first);
+            hm_json_integer(j, NULL, c->step_ranges[i].last);
+            hm_json_end_array(j);
+        }
+        hm_json_end_array(j);
+    }
     if (c->n_op_types) {
         hm_json_array(j, "op_types");
         for (size_t i = 0; i < c->n_op_types; i++) hm_json_string(j, NULL, c->op_types[i]);

@@ -146,11 +146,23 @@ static void list_places(struct page *p, const struct hm_cause *c) {
     for (size_t i = 0; i < c->n_workers && i < NAMED; i++, between = ", ")
         hm_str_add(&p->s, "%sstage %u dp %u", between, c->workers[i].stage, c->workers[i].dp_rank);
     if (c->n_workers > NAMED) hm_str_add(&p->s, " and %zu more", c->n_workers - NAMED);
-    if (c->n_workers) return;
-    for (size_t i = 0; i < c->n_stages && i < NAMED; i++, between = ", ")
+    for (size_t i = 0; !c->n_workers && i < c->n_stages && i < NAMED; i++, between = ", ")
         hm_str_add(&p->s, "%sstage %u", between, c->stages[i]);
-    for (size_t i = 0; i < c->n_dp_ranks && i < NAMED; i++, between = ", ")
+    for (size_t i = 0; !c->n_workers && i < c->n_dp_ranks && i < NAMED; i++, between = ", ")
         hm_str_add(&p->s, "%sdp rank %u", between, c->dp_ranks[i]);
+    if (!c->n_workers && c->n_dp_ranks > NAMED) hm_str_add(&p->s, " and %zu more", c->n_dp_ranks - NAMED);
+}
+
+/* "in steps 9-23": from when to when, if not always; "backward-compute only": in what, if it is one type. */
+static void list_times(struct page *p, const struct hm_cause *c) {
+    enum { NAMED = 3 };
+    if (c->n_op_types == 1 && c->n_workers) hm_str_add(&p->s, ", %s only", c->op_types[0]);
+    for (size_t i = 0; i < c->n_step_ranges && i < NAMED; i++) {
+        const struct hm_step_range *r = &c->step_ranges[i];
+        hm_str_add(&p->s, "%s%" PRId64, i ? ", " : ", in steps ", r->first);
+        if (r->last != r->first) hm_str_add(&p->s, "-%" PRId64, r->last);
+    }
+    if (c->n_step_ranges > NAMED) hm_str_add(&p->s, ", ... (%zu steps)", c->n_steps);
 }
 
 static void diagnosis(struct page *p, const struct hm_diagnosis *d) {
@@ -166,6 +178,7 @@ static void diagnosis(struct page *p, const struct hm_diagnosis *d) {
             hm_str_add(&p->s, "%-20s wins back %3.0f %%", c->cause, 100 * c->recovers);
         if (strcmp(c->cause, "unexplained") != 0) hm_str_add(&p->s, ", confidence %.2f", c->confidence);
         list_places(p, c);
+        if (strcmp(c->cause, "slow-worker") == 0 || strcmp(c->cause, "replica-imbalance") == 0) list_times(p, c);
         hm_str_add(&p->s, "\n");
     }
     for (size_t i = 0; i < d->n_fixes && i < FIXES; i++) {

@@ -1,4 +1,5 @@
 /* recording.c - reads a trace file whole: rows, layout, settled grid. */
+#include "readers.h"
 #include "trace.h"
 
 #include <inttypes.h>
@@ -33,6 +34,8 @@ void hm_recording_free(struct hm_recording *r) {
     hm_free(r->step_index);
     hm_free(r->lane_index);
     hm_free(r->ref);
+    if (r->inputs) hm_inputs_free(r->inputs);
+    hm_free(r->inputs);
     hm_free(r->path);
     hm_free(r);
 }
@@ -301,21 +304,32 @@ static uint64_t modest(uint64_t memory_bytes, uint64_t file_bytes) {
     return memory_bytes < enough ? memory_bytes : enough;
 }
 
-struct hm_recording *hm_recording_open(const char *path, uint64_t memory_bytes, int threads, hm_progress_fn progress,
-                                       void *context, struct hm_error *err) {
+static int open_inputs(struct hm_recording *r, const char *const *paths, size_t n, const char *format,
+                       struct hm_error *err) {
+    if (hm_inputs_find(r->inputs, paths, n, err) != 0) return -1;
+    const struct hm_reader *reader = hm_reader_choose(r->inputs, format, err);
+    if (!reader) return -1;
+    if (!(r->path = hm_strdup(r->inputs->name))) return hm_fail_memory(err);
+    if (r->inputs->passed && hm_drop(r, "files", r->inputs->passed, "of no known format, or empty: passed over") != 0)
+        return hm_fail_memory(err);
+    return reader->open(r, r->inputs, err);
+}
+
+struct hm_recording *hm_recording_open(const char *const *paths, size_t n, const char *format, uint64_t memory_bytes,
+                                       int threads, hm_progress_fn progress, void *context, struct hm_error *err) {
     struct hm_recording *r = hm_alloc(1, sizeof *r);
     if (r) {
         r->memory_bytes = memory_bytes ? memory_bytes : hm_default_memory();
         r->threads = threads;
         r->progress = progress;
         r->context = context;
-        r->path = hm_strdup(path);
+        r->inputs = hm_alloc(1, sizeof *r->inputs);
         r->step_table = hm_alloc(1, sizeof *r->step_table);
         if (r->step_table) r->step_table->number = hm_alloc(HM_STEP_TABLE, sizeof *r->step_table->number);
     }
-    if (!r || !r->path || !r->step_table || !r->step_table->number)
+    if (!r || !r->inputs || !r->step_table || !r->step_table->number)
         hm_fail_memory(err);
-    else if ((r->table = hm_table_open(path, threads, err)) != NULL) {
+    else if (open_inputs(r, paths, n, format, err) == 0) {
         if (!memory_bytes) r->memory_bytes = modest(r->memory_bytes, hm_table_bytes(r->table));
         return r;
     }
@@ -325,7 +339,7 @@ struct hm_recording *hm_recording_open(const char *path, uint64_t memory_bytes, 
 
 struct hm_recording *hm_recording_read(const char *path, const char *meta_path, uint64_t memory_bytes, int threads,
                                        hm_progress_fn progress, void *context, struct hm_error *err) {
-    struct hm_recording *r = hm_recording_open(path, memory_bytes, threads, progress, context, err);
+    struct hm_recording *r = hm_recording_open(&path, 1, NULL, memory_bytes, threads, progress, context, err);
     if (r && hm_recording_settle(r, err) == 0 && hm_recording_layout(r, meta_path, err) == 0) return r;
     hm_recording_free(r);
     return NULL;

@@ -1,12 +1,8 @@
 /* table.c - op tables in Parquet and CSV: a session with DuckDB over one file, and the questions that need no rows. */
 #include "table.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 /* ---- queries ---- */
 
@@ -18,9 +14,8 @@ int hm_table_run(struct hm_table *t, const char *sql, duckdb_result *result, str
     return hm_fail(err, HM_ERR_INPUT, "%s: cannot be read: %s; is the file complete and a trace?", t->path, why);
 }
 
-static int count_parquet_rows(struct hm_table *t, struct hm_error *err) {
-    char *sql =
-        hm_sprintf("SELECT sum(num_rows)::BIGINT FROM parquet_file_metadata%s", t->relation + strlen("read_parquet"));
+static int count_parquet_rows(struct hm_table *t, const char *files, struct hm_error *err) {
+    char *sql = hm_sprintf("SELECT sum(num_rows)::BIGINT FROM parquet_file_metadata(%s)", files);
     if (!sql) return hm_fail_memory(err);
     duckdb_result result;
     int status = hm_table_run(t, sql, &result, err);
@@ -39,69 +34,38 @@ static int count_parquet_rows(struct hm_table *t, struct hm_error *err) {
 
 /* ---- opening ---- */
 
-enum format { PARQUET, CSV, CSV_GZ, NO_FORMAT };
+/* Files that one call of DuckDB's reads together. */
+enum group { PARQUET, CSV, CSV_GZIP, GROUPS };
 
-/* Looks at the file itself; the name only decides what to say when it does not fit. */
-static enum format detect(struct hm_table *t, struct hm_error *err) {
-    struct stat st;
-    t->fd = open(t->path, O_RDONLY | O_CLOEXEC);
-    if (t->fd < 0) {
-        hm_fail(err, HM_ERR_IO, "%s: %s; check the name and the permissions", t->path, strerror(errno));
-        return NO_FORMAT;
-    }
-    if (fstat(t->fd, &st) != 0 || S_ISDIR(st.st_mode)) {
-        hm_fail(err, HM_ERR_IO, "%s: is a directory; give a trace file", t->path);
-        return NO_FORMAT;
-    }
-    if (!S_ISREG(st.st_mode)) {
-        hm_fail(err, HM_ERR_IO, "%s: is not a regular file; save the trace to a file first", t->path);
-        return NO_FORMAT;
-    }
-    t->file_bytes = st.st_size;
-    if (st.st_size == 0) {
-        hm_fail(err, HM_ERR_INPUT, "%s: is empty; was the trace written completely?", t->path);
-        return NO_FORMAT;
-    }
-    unsigned char head[512];
-    ssize_t n = pread(t->fd, head, sizeof head, 0);
-    if (n < 0) {
-        hm_fail(err, HM_ERR_IO, "%s: %s", t->path, strerror(errno));
-        return NO_FORMAT;
-    }
-    if (n >= 4 && memcmp(head, "PAR1", 4) == 0) return PARQUET;
-    if (hm_ends_with(t->path, ".parquet") || hm_ends_with(t->path, ".pq")) {
-        hm_fail(err, HM_ERR_INPUT,
-                "%s: is not a Parquet file (it does not begin with PAR1); was it truncated, or is it another format?",
-                t->path);
-        return NO_FORMAT;
-    }
-    if (n >= 2 && head[0] == 0x1f && head[1] == 0x8b) return CSV_GZ;
-    for (ssize_t i = 0; i < n; i++)
-        if (head[i] == 0 || (head[i] < 0x20 && head[i] != '\n' && head[i] != '\r' && head[i] != '\t')) {
-            hm_fail(err, HM_ERR_INPUT, "%s: is neither Parquet nor CSV text; give a trace in one of these formats",
-                    t->path);
-            return NO_FORMAT;
-        }
-    return CSV;
+static enum group group_of(const struct hm_input *file) {
+    return strcmp(hm_readers[file->format].name, "parquet") == 0 ? PARQUET : file->gzip ? CSV_GZIP : CSV;
 }
 
-/* The relation in SQL. A path that DuckDB would take for a pattern is named through our open descriptor instead. */
-static char *relation(const struct hm_table *t, enum format format) {
-    struct hm_str s = {0};
-    hm_str_add(&s, "%s(", format == PARQUET ? "read_parquet" : "read_csv");
-    if (strpbrk(t->path, "*?[]{}") || strstr(t->path, "://"))
-        hm_str_add(&s, "'/proc/self/fd/%d'", t->fd);
-    else
-        hm_database_quote(&s, t->path);
-    hm_str_add(&s, "%s)",
-               format == PARQUET  ? ""
-               : format == CSV_GZ ? ", header=true, compression='gzip'"
-                                  : ", header=true, compression='none'");
-    if (s.failed) {
-        hm_str_free(&s);
-        return NULL;
+/* ['a', 'b'] of the files of a group; empty if there is none. */
+static void list_files(const struct hm_inputs *in, enum group group, struct hm_str *s) {
+    for (size_t i = 0, listed = 0; i < in->n; i++) {
+        if (group_of(&in->file[i]) != group) continue;
+        hm_str_add(s, listed++ ? ", " : "[");
+        hm_database_quote(s, in->file[i].open_path);
     }
-    return s.text;
+    if (s->length) hm_str_add(s, "]");
+}
+
+/* The relation in SQL. Columns of several files get the widest of their types. */
+static void make_relation(const struct hm_inputs *in, struct hm_str files[GROUPS], struct hm_str *s) {
+    static const char *const call[GROUPS] = {"read_parquet(%s%s)", "read_csv(%s%s, header=true, compression='none')",
+                                             "read_csv(%s%s, header=true, compression='gzip')"};
+    int used = 0;
+    for (int g = 0; g < GROUPS; g++) used += files[g].length > 0;
+    for (int g = 0, done = 0; g < GROUPS; g++) {
+        if (!files[g].length) continue;
+        if (used > 1) hm_str_add(s, done++ ? " UNION ALL BY NAME SELECT * FROM " : "(SELECT * FROM ");
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+        hm_str_add(s, call[g], files[g].text, in->n > 1 ? ", union_by_name=true" : "");
+#pragma GCC diagnostic pop
+    }
+    if (used > 1) hm_str_add(s, ")");
 }
 
 static int open_database(struct hm_table *t, int threads, struct hm_error *err) {
@@ -115,44 +79,51 @@ static int open_database(struct hm_table *t, int threads, struct hm_error *err) 
     return status;
 }
 
-struct hm_table *hm_table_open(const char *path, int threads, struct hm_error *err) {
+/* From the files to a session whose columns are known. */
+static int open_session(struct hm_table *t, int threads, struct hm_error *err) {
+    struct hm_str files[GROUPS] = {0}, relation = {0};
+    bool failed = false;
+    for (int g = 0; g < GROUPS; g++) {
+        list_files(t->in, (enum group)g, &files[g]);
+        failed |= files[g].failed;
+    }
+    if (!failed) make_relation(t->in, files, &relation);
+    t->relation = relation.text;
+    int status = failed || relation.failed ? hm_fail_memory(err) : open_database(t, threads, err);
+    bool counted = !files[CSV].length && !files[CSV_GZIP].length; /* only Parquet says how many rows it has */
+    if (status == 0 && counted) status = count_parquet_rows(t, files[PARQUET].text, err);
+    if (status == 0) status = hm_table_inspect(t, err);
+    if (status == 0 && !hm_table_register_place(t)) status = hm_fail_memory(err);
+    for (int g = 0; g < GROUPS; g++) hm_str_free(&files[g]);
+    return status;
+}
+
+struct hm_table *hm_table_open(const struct hm_inputs *in, int threads, struct hm_error *err) {
     struct hm_table *t = hm_alloc(1, sizeof *t);
     if (!t) {
         hm_fail_memory(err);
         return NULL;
     }
-    t->fd = -1;
+    t->in = in;
+    t->path = in->name;
+    t->file_bytes = (int64_t)in->bytes;
     pthread_mutex_init(&t->lock, NULL);
-    enum format format = NO_FORMAT;
-    if (!(t->path = hm_strdup(path)))
-        hm_fail_memory(err);
-    else if ((format = detect(t, err)) == NO_FORMAT)
-        ;
-    else if (!(t->relation = relation(t, format))) {
-        hm_fail_memory(err);
-        format = NO_FORMAT;
-    } else if (open_database(t, threads, err) != 0 || (format == PARQUET && count_parquet_rows(t, err) != 0) ||
-               hm_table_inspect(t, err) != 0)
-        format = NO_FORMAT;
-    else if (!hm_table_register_place(t)) {
-        hm_fail_memory(err);
-        format = NO_FORMAT;
-    }
-    if (format == NO_FORMAT) {
-        hm_table_close(t);
-        return NULL;
-    }
-    return t;
+    if (open_session(t, threads, err) == 0) return t;
+    hm_table_close(t);
+    return NULL;
+}
+
+int hm_table_recording(struct hm_recording *r, const struct hm_inputs *in, struct hm_error *err) {
+    r->table = hm_table_open(in, r->threads, err);
+    return r->table ? 0 : -1;
 }
 
 void hm_table_close(struct hm_table *t) {
     if (!t) return;
     hm_database_close(&t->database);
     for (int k = 0; k < COLUMNS; k++) hm_free(t->expression[k]);
-    if (t->fd >= 0) close(t->fd);
     pthread_mutex_destroy(&t->lock);
     hm_free(t->relation);
-    hm_free(t->path);
     hm_free(t);
 }
 

@@ -5,6 +5,7 @@
 #define HM_TRACE_TABLE_H
 
 #include "base/database.h"
+#include "readers.h"
 #include "trace.h"
 
 #include <pthread.h>
@@ -18,8 +19,9 @@ extern const char *const hm_table_column[COLUMNS]; /* their names */
 enum { MAX_ROWS_PER_BYTE = 64, FREE_ROWS = 1 << 20 };
 
 struct hm_table {
-    char *path, *relation; /* relation: read_parquet('...') or read_csv('...') */
-    int fd;                /* keeps a path with glob characters open */
+    const struct hm_inputs *in;
+    const char *path; /* the inputs' name, for messages */
+    char *relation;   /* read_parquet([...]), read_csv([...]), or both together */
     int64_t file_bytes;
     size_t total_rows; /* 0: not known before reading */
     struct hm_database database;

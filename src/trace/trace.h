@@ -136,7 +136,8 @@ struct hm_group {
 };
 
 struct hm_recording {
-    char *path;
+    char *path; /* the name of its inputs */
+    struct hm_inputs *inputs;
     struct hm_layout layout;
     struct hm_rows rows; /* of the loaded group */
     struct hm_group *groups;
@@ -176,9 +177,10 @@ struct hm_side_row {
 
 struct hm_trace_options; /* hindmost.h */
 
-/* Opens a file of any known format, to be read within about memory_bytes (0: half of what this process may use). */
-struct hm_recording *hm_recording_open(const char *path, uint64_t memory_bytes, int threads, hm_progress_fn progress,
-                                       void *context, struct hm_error *err);
+/* Opens a recording in any known format (readers.c), to be read within about memory_bytes (0: half of what this process may use). The
+ * names are resolved as inputs.h says; format NULL: the content decides. */
+struct hm_recording *hm_recording_open(const char *const *paths, size_t n, const char *format, uint64_t memory_bytes,
+                                       int threads, hm_progress_fn progress, void *context, struct hm_error *err);
 /* Most recordings are complete: every replica has the same ops in every step. hm_recording_survey looks at one cell and at the steps
  * only and lays the recording out as if it were; hm_recording_read_dense then reads straight into the arrays made for that layout and
  * checks that it is so. Both return 0 if so, 1 if not (nothing is lost: settle instead), -1 on errors. With `guess`, steps that
@@ -232,11 +234,15 @@ void hm_rows_free(struct hm_rows *rows);
 
 /* A table of {step, dp_rank, ...} columns (Parquet, CSV, gzipped CSV) through DuckDB. */
 struct hm_table;
-struct hm_table *hm_table_open(const char *path, int threads, struct hm_error *err);
+struct hm_inputs;
+struct hm_table *hm_table_open(const struct hm_inputs *in, int threads,
+                               struct hm_error *err); /* `in` must outlive it */
+/* The reader's way to it: r->table. */
+int hm_table_recording(struct hm_recording *r, const struct hm_inputs *in, struct hm_error *err);
 void hm_table_close(struct hm_table *t);
 /* Rows in the file; 0 if that is not known before reading (CSV). */
 size_t hm_table_rows(const struct hm_table *t);
-/* Size of the file. */
+/* Size of the files. */
 uint64_t hm_table_bytes(const struct hm_table *t);
 /* Appends the rows with first_step <= step <= last_step to r->rows, interning steps; what the trace shows of ranks and
  * chunks goes to r->layout (world: highest rank + 1; vpp: highest chunk + 1; dp: highest DP rank + 1). With

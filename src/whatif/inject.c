@@ -1,8 +1,9 @@
 /* inject.c - stragglers for synthetic traces: one row a kind, one function a mechanism.
  *
  * The kinds are the causes of OSDI 2025: slow workers, a heavy stage, sequence lengths, Python garbage
- * collection; and those of spec "online": slow links, data loading. Every injection draws from its own stream, so that
- * a trace with and one without it share all other durations. */
+ * collection; those of spec "online": slow links, data loading; and what real machines do without being at fault: their
+ * pace wanders, no two are alike, single ops take long. Every injection draws from its own stream, so that a trace with
+ * and one without it share all other durations. */
 #include "synth.h"
 
 #include <inttypes.h>
@@ -29,9 +30,14 @@ enum key {
     K_TAIL,
     K_QUADRATIC,
     K_EVERY,
+    K_FOR,
+    K_FROM,
     K_MS,
     K_SHARE,
+    K_SPREAD,
+    K_MEMORY,
     K_TYPE,
+    K_OP,
     KEYS
 };
 
@@ -51,17 +57,29 @@ static const struct {
     [K_TAIL] = {"tail", 0.05, 100},
     [K_QUADRATIC] = {"quadratic", 0, 1},
     [K_EVERY] = {"every", 1, 1e9},
+    [K_FOR] = {"for", 1, 1e9},
+    [K_FROM] = {"from", 0.01, 1e6},
     [K_MS] = {"ms", 0, 1e9},
     [K_SHARE] = {"share", 0, 1},
+    [K_SPREAD] = {"spread", 0, 2},
+    [K_MEMORY] = {"memory", 0, 0.99},
     [K_TYPE] = {"type", 0, 0},
+    [K_OP] = {"op", 0, 0},
 };
+
+/* What op= may name: the ops that are a worker's own. */
+static const struct {
+    const char *name;
+    int type;
+} own_ops[] = {{"forward", HM_FORWARD_COMPUTE}, {"backward", HM_BACKWARD_COMPUTE}, {"optimizer", HM_OPTIMIZER}};
+enum { OWN_OPS = sizeof own_ops / sizeof own_ops[0] };
 
 struct hm_injection {
     const struct kind *kind;
     struct range range[RANGES];
     double number[KEYS]; /* NaN: not given and no default */
-    int type;
-    double mean_cost; /* sequences: expected cost of a microbatch */
+    int type;            /* of type= or op=; -1: not given */
+    double mean_cost;    /* sequences: expected cost of a microbatch */
 };
 
 /* One replica in one step. */
@@ -79,16 +97,82 @@ static bool within(const struct range *r, int64_t value) {
     return value >= r->first && value <= r->last;
 }
 
-/* Compute ops of the chosen stages and microbatches take longer. */
+/* The factor of an op type in a step. With `from` it grows evenly from that in the first of its steps to its full size
+ * in the last one. */
+static double factor_in(const struct hm_synth_job *job, const struct hm_injection *in, int type, size_t t) {
+    double own = NAN, from = in->number[K_FROM];
+    if (type == HM_FORWARD_COMPUTE) own = in->number[K_FORWARD];
+    if (type == HM_BACKWARD_COMPUTE) own = in->number[K_BACKWARD];
+    double factor = isnan(own) ? in->number[K_FACTOR] : own;
+    if (isnan(from)) return factor;
+    int64_t first = in->range[K_STEPS].first, last = in->range[K_STEPS].last;
+    if (first < job->step_number[0]) first = job->step_number[0];
+    if (last > job->step_number[job->o.steps - 1]) last = job->step_number[job->o.steps - 1];
+    return last > first ? from + (factor - from) * (double)(job->step_number[t] - first) / (double)(last - first)
+                        : factor;
+}
+
+/* Compute ops of the chosen stages and microbatches take longer; or those of one op type alone. */
 static void scale_compute(const struct hm_synth_job *job, const struct hm_injection *in, const struct cell *c) {
-    for (int type = HM_FORWARD_COMPUTE; type <= HM_BACKWARD_COMPUTE; type++) {
-        double own = in->number[type == HM_FORWARD_COMPUTE ? K_FORWARD : K_BACKWARD],
-               factor = isnan(own) ? in->number[K_FACTOR] : own;
+    for (int k = 0; k < OWN_OPS; k++) {
+        int type = own_ops[k].type;
+        if (in->type >= 0 ? type != in->type : !hm_is_compute(type)) continue;
+        double factor = factor_in(job, in, type, c->t);
         for (int64_t stage = in->range[K_STAGE].first; stage <= in->range[K_STAGE].last; stage++) {
             uint32_t first = hm_synth_first(job, (uint32_t)stage, type), n = hm_synth_count(job, (uint32_t)stage, type);
             for (uint32_t i = first; i < first + n; i++)
-                if (within(&in->range[K_MB], job->op[i].mb)) c->value[i] *= factor;
+                if (!hm_is_compute(type) || within(&in->range[K_MB], job->op[i].mb)) c->value[i] *= factor;
         }
+    }
+}
+
+/* All computes of a worker in a step, times a factor. */
+static void scale_worker(const struct hm_synth_job *job, const struct cell *c, int64_t stage, double factor) {
+    for (int type = HM_FORWARD_COMPUTE; type <= HM_BACKWARD_COMPUTE; type++) {
+        uint32_t first = hm_synth_first(job, (uint32_t)stage, type), n = hm_synth_count(job, (uint32_t)stage, type);
+        for (uint32_t i = first; i < first + n; i++) c->value[i] *= factor;
+    }
+}
+
+/* The pace of each worker wanders from step to step: an AR(1) series of that spread, each step `memory` times the one
+ * before and something new. Summed up from the past, so that any step can be made by itself. */
+static void wander(const struct hm_synth_job *job, const struct hm_injection *in, const struct cell *c) {
+    double spread = in->number[K_SPREAD], memory = in->number[K_MEMORY];
+    for (int64_t stage = in->range[K_STAGE].first; stage <= in->range[K_STAGE].last; stage++) {
+        double x = 0, weight = sqrt(1 - memory * memory);
+        for (uint64_t back = 0; weight > 1e-3; back++, weight *= memory) {
+            struct hm_rng rng;
+            hm_synth_stream(&rng, job->o.seed, c->tag, c->t - back, c->lane * HM_MAX_STAGES + (uint64_t)stage);
+            x += weight * hm_rng_normal(&rng);
+        }
+        scale_worker(job, c, stage, exp(spread * x));
+    }
+}
+
+/* No two machines are alike: each worker has a pace of its own, all the time. */
+static void differ(const struct hm_synth_job *job, const struct hm_injection *in, const struct cell *c) {
+    for (int64_t stage = in->range[K_STAGE].first; stage <= in->range[K_STAGE].last; stage++) {
+        struct hm_rng rng;
+        hm_synth_stream(&rng, job->o.seed, c->tag, HM_NO_LANE, c->lane * HM_MAX_STAGES + (uint64_t)stage);
+        scale_worker(job, c, stage, exp(in->number[K_SPREAD] * hm_rng_normal(&rng)));
+    }
+}
+
+/* Noise with heavy tails on every compute: Student's t with `tail` degrees of freedom in the logarithm. */
+static void add_tails(const struct hm_synth_job *job, const struct hm_injection *in, const struct cell *c) {
+    struct hm_rng rng;
+    int freedom = (int)in->number[K_TAIL] > 1 ? (int)in->number[K_TAIL] : 1;
+    hm_synth_stream(&rng, job->o.seed, c->tag, c->t, c->lane);
+    for (uint32_t i = 0; i < job->n_ops; i++) {
+        if (!hm_is_compute((int)job->op[i].type)) continue;
+        double normal = hm_rng_normal(&rng), square = 0;
+        for (int k = 0; k < freedom; k++) {
+            double x = hm_rng_normal(&rng);
+            square += x * x / freedom;
+        }
+        double t = normal / sqrt(square);
+        if (within(&in->range[K_STAGE], job->op[i].stage))
+            c->value[i] *= exp(in->number[K_SPREAD] * fmax(-5, fmin(t, 20)));
     }
 }
 
@@ -175,6 +259,9 @@ static void scale_type(const struct hm_synth_job *job, const struct hm_injection
 /* ---- kinds ---- */
 
 #define KEY(k) (1u << (k))
+#define SCALING                                                                                                        \
+    (KEY(K_DP) | KEY(K_FACTOR) | KEY(K_FORWARD) | KEY(K_BACKWARD) | KEY(K_STEPS) | KEY(K_MB) | KEY(K_EVERY) |          \
+     KEY(K_FOR) | KEY(K_FROM) | KEY(K_OP))
 static const struct kind {
     const char *name;
     apply_fn apply;
@@ -184,22 +271,10 @@ static const struct kind {
         double value;
     } defaults[6]; /* ranges: one value; -1: all; -2: the last stage */
 } kinds[] = {
-    {"slow-worker",
-     scale_compute,
-     KEY(K_STAGE) | KEY(K_DP) | KEY(K_FACTOR) | KEY(K_FORWARD) | KEY(K_BACKWARD) | KEY(K_STEPS) | KEY(K_MB),
-     {{K_STAGE, 0}, {K_DP, 0}, {K_FACTOR, 2}}},
-    {"last-stage",
-     scale_compute,
-     KEY(K_DP) | KEY(K_FACTOR) | KEY(K_FORWARD) | KEY(K_BACKWARD) | KEY(K_STEPS) | KEY(K_MB),
-     {{K_STAGE, -2}, {K_DP, -1}, {K_FACTOR, 2}}},
-    {"stage",
-     scale_compute,
-     KEY(K_STAGE) | KEY(K_DP) | KEY(K_FACTOR) | KEY(K_FORWARD) | KEY(K_BACKWARD) | KEY(K_STEPS) | KEY(K_MB),
-     {{K_STAGE, 0}, {K_DP, -1}, {K_FACTOR, 2}}},
-    {"replica",
-     scale_compute,
-     KEY(K_STAGE) | KEY(K_DP) | KEY(K_FACTOR) | KEY(K_FORWARD) | KEY(K_BACKWARD) | KEY(K_STEPS) | KEY(K_MB),
-     {{K_STAGE, -1}, {K_DP, 0}, {K_FACTOR, 2}}},
+    {"slow-worker", scale_compute, SCALING | KEY(K_STAGE), {{K_STAGE, 0}, {K_DP, 0}, {K_FACTOR, 2}}},
+    {"last-stage", scale_compute, SCALING, {{K_STAGE, -2}, {K_DP, -1}, {K_FACTOR, 2}}},
+    {"stage", scale_compute, SCALING | KEY(K_STAGE), {{K_STAGE, 0}, {K_DP, -1}, {K_FACTOR, 2}}},
+    {"replica", scale_compute, SCALING | KEY(K_STAGE), {{K_STAGE, -1}, {K_DP, 0}, {K_FACTOR, 2}}},
     {"sequences",
      pack_sequences,
      KEY(K_MAX) | KEY(K_MIN) | KEY(K_TAIL) | KEY(K_QUADRATIC) | KEY(K_DP) | KEY(K_STEPS),
@@ -220,6 +295,18 @@ static const struct kind {
      scale_type,
      KEY(K_TYPE) | KEY(K_FACTOR) | KEY(K_STAGE) | KEY(K_DP) | KEY(K_STEPS) | KEY(K_MB),
      {{K_STAGE, -1}, {K_DP, -1}, {K_FACTOR, 2}}},
+    {"wander",
+     wander,
+     KEY(K_STAGE) | KEY(K_DP) | KEY(K_STEPS) | KEY(K_SPREAD) | KEY(K_MEMORY),
+     {{K_STAGE, -1}, {K_DP, -1}, {K_SPREAD, 0.02}, {K_MEMORY, 0.8}}},
+    {"machines",
+     differ,
+     KEY(K_STAGE) | KEY(K_DP) | KEY(K_STEPS) | KEY(K_SPREAD),
+     {{K_STAGE, -1}, {K_DP, -1}, {K_SPREAD, 0.015}}},
+    {"tails",
+     add_tails,
+     KEY(K_STAGE) | KEY(K_DP) | KEY(K_STEPS) | KEY(K_SPREAD) | KEY(K_TAIL),
+     {{K_STAGE, -1}, {K_DP, -1}, {K_SPREAD, 0.02}, {K_TAIL, 3}}},
 };
 enum { KINDS = sizeof kinds / sizeof kinds[0] };
 
@@ -297,6 +384,13 @@ static int read_pair(const struct hm_synth_job *job, struct hm_injection *in, co
                    : wrong(text, err,
                            "type=%s is no op type; give a name such as forward-compute or grads-reduce-scatter", value);
     }
+    if (key == K_OP) {
+        for (int k = 0; k < OWN_OPS; k++)
+            if (strcmp(own_ops[k].name, value) == 0) in->type = own_ops[k].type;
+        return in->type >= 0
+                   ? 0
+                   : wrong(text, err, "op=%s is not one of a worker's own; give forward, backward or optimizer", value);
+    }
     char *end;
     double number = strtod(value, &end);
     if (end == value || *end || !(number >= keys[key].least && number <= keys[key].most))
@@ -324,6 +418,13 @@ static int finish(const struct hm_synth_job *job, size_t index, struct hm_inject
         if (hm_op_types[in->type].scope == HM_DP_GROUP || hm_op_types[in->type].scope == HM_EVERYBODY)
             if (in->range[K_DP].first > 0 || in->range[K_DP].last < (int64_t)job->o.dp - 1)
                 return wrong(text, err, "all DP ranks share one %s; leave dp out", hm_op_types[in->type].name);
+    }
+    if (in->kind->apply == scale_compute) {
+        double every = in->number[K_EVERY], on = in->number[K_FOR];
+        if (!isnan(on) && isnan(every)) return wrong(text, err, "for=%g needs every=N: so many steps of every N", on);
+        if (on > every) return wrong(text, err, "for=%g is more than every=%g", on, every);
+        if (in->type >= 0 && (!isnan(in->number[K_FORWARD]) || !isnan(in->number[K_BACKWARD])))
+            return wrong(text, err, "op= and forward= or backward= exclude each other; use op= with factor=");
     }
     if (in->kind->apply == pack_sequences) {
         if (in->number[K_MIN] == 0) in->number[K_MIN] = fmax(1, in->number[K_MAX] / 256);
@@ -377,11 +478,19 @@ int hm_injections_parse(struct hm_synth_job *job, struct hm_error *err) {
     return 0;
 }
 
+/* With `every`, the first `for` (1) of so many step numbers, counted from the first of its steps. */
+static bool now_on(const struct hm_injection *in, int64_t number) {
+    double every = in->number[K_EVERY], on = isnan(in->number[K_FOR]) ? 1 : in->number[K_FOR];
+    if (!within(&in->range[K_STEPS], number)) return false;
+    if (in->kind->apply != scale_compute || isnan(every)) return true;
+    return (number - in->range[K_STEPS].first) % (int64_t)every < (int64_t)on;
+}
+
 void hm_injections_apply(const struct hm_synth_job *job, size_t t, uint64_t lane, double *value, double *delay_s,
                          double *scratch) {
     for (size_t i = 0; i < job->n_injections; i++) {
         const struct hm_injection *in = &job->injection[i];
-        if (!within(&in->range[K_STEPS], job->step_number[t])) continue;
+        if (!now_on(in, job->step_number[t])) continue;
         if (lane == HM_NO_LANE ? in->kind->apply != scale_type : !within(&in->range[K_DP], (int64_t)lane)) continue;
         in->kind->apply(job, in, &(struct cell){t, lane, HM_TAG_INJECTIONS + i, value, delay_s, scratch});
     }

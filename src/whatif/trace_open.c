@@ -127,9 +127,10 @@ static int read_and_build(struct hm_trace *t, const char *path, const struct hm_
     return build(t, path, o, err);
 }
 
-static int prepare(struct hm_trace *t, const char *path, const struct hm_trace_options *o, struct hm_error *err) {
-    t->recording = hm_recording_open(path, o->memory_bytes, o->threads, o->progress, o->context, err);
-    if (!t->recording || read_and_build(t, path, o, err) != 0) return -1;
+static int prepare(struct hm_trace *t, const char *const *paths, size_t n, const struct hm_trace_options *o,
+                   struct hm_error *err) {
+    t->recording = hm_recording_open(paths, n, o->format, o->memory_bytes, o->threads, o->progress, o->context, err);
+    if (!t->recording || read_and_build(t, t->recording->path, o, err) != 0) return -1;
     struct hm_recording *r = t->recording;
     hm_recording_release_rows(r);
     t->ops = t->grid.steps * t->grid.lanes * t->grid.slots;
@@ -140,14 +141,19 @@ static int prepare(struct hm_trace *t, const char *path, const struct hm_trace_o
     return hm_trace_idealise(t, o->threads, err);
 }
 
-struct hm_trace *hm_trace_open(const char *path, const struct hm_trace_options *options, struct hm_error *err) {
+struct hm_trace *hm_trace_open_files(const char *const *paths, size_t n, const struct hm_trace_options *options,
+                                     struct hm_error *err) {
     const struct hm_trace_options defaults = {0};
     struct hm_trace *t = hm_alloc(1, sizeof *t);
     if (!t) {
         hm_fail_memory(err);
         return NULL;
     }
-    if (prepare(t, path, options ? options : &defaults, err) == 0) return t;
+    if (prepare(t, paths, n, options ? options : &defaults, err) == 0) return t;
     hm_trace_free(t);
     return NULL;
+}
+
+struct hm_trace *hm_trace_open(const char *path, const struct hm_trace_options *options, struct hm_error *err) {
+    return hm_trace_open_files(&path, 1, options, err);
 }

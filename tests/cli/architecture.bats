@@ -6,7 +6,7 @@ load ../helper
 may_include() {
     case $1 in
     base) ;;
-    trace | node | tor | series) echo base ;;
+    trace | node | tor) echo base ;;
     model | hang) echo base trace ;;
     replay) echo base trace model ;;
     whatif) echo base trace model replay ;;

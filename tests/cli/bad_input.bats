@@ -33,7 +33,8 @@ variant() { # NAME SQL...
 
 @test "a file that is not there, a directory, an empty file, a pipe" {
     refused "$DIR/absent.parquet" "No such file"
-    refused "$DIR" "is a directory"
+    mkdir "$DIR/none"
+    refused "$DIR/none" "is a folder without a recording"
     : >"$DIR/empty.parquet"
     refused "$DIR/empty.parquet" "is empty"
     : >"$DIR/empty.csv"
@@ -68,9 +69,11 @@ END
 
 @test "text, noise and other formats instead of a trace" {
     echo "hello" >"$DIR/hello.txt"
-    refused "$DIR/hello.txt" "no column"
+    refused "$DIR/hello.txt" "is of no known format; give one of: parquet \\(.*, csv \\("
+    echo "hello, all" >"$DIR/hello.csv"
+    refused "$DIR/hello.csv" "no column"
     head -c 5000 /dev/urandom >"$DIR/noise.bin"
-    refused "$DIR/noise.bin" "neither Parquet nor CSV"
+    refused "$DIR/noise.bin" "of no known format"
     head -c 5000 /dev/urandom >"$DIR/noise.parquet"
     refused "$DIR/noise.parquet" "not a Parquet file"
     { printf PAR1; head -c 5000 /dev/urandom; printf PAR1; } >"$DIR/framed.parquet"
@@ -80,8 +83,10 @@ END
     refused "$DIR/stub.csv.gz" "."
     gzip -c "$DIR/base.csv" | head -c 3000 >"$DIR/cut.csv.gz"
     refused "$DIR/cut.csv.gz" "."
-    echo '{"traceEvents": []}' >"$DIR/events.json"
-    refused "$DIR/events.json" "no column"
+    echo '{"a": 1}' >"$DIR/some.json"
+    refused "$DIR/some.json" "of no known format"
+    "$HINDMOST" analyze "$DIR/base.csv" --json "$DIR/result.json" >/dev/null
+    refused "$DIR/result.json" "is a result of hindmost, not a recording; compare results with 'hindmost fleet'"
 }
 
 @test "Parquet cut off at many places" {

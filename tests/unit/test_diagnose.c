@@ -2,8 +2,6 @@
 #include "hindmost/synth.h"
 #include "whatif/whatif.h"
 
-#include "diagnose/two_way.h"
-
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -255,22 +253,6 @@ static void few_steps_lower_confidence(void **state) {
     discharge(&p);
 }
 
-/* ---- the table of levels ---- */
-
-static void corners_of_a_small_table(void **state) {
-    (void)state;
-    /* two stages of two directions, two replicas: the worker (1, 0) is slow by 0.5, replica 1 by 0.04 */
-    static const double level[] = {0, 0.04, 0, 0.04, 0.5, 0.04, 0.5, 0.04};
-    double row[4], lane[2], excess[8];
-    assert_int_equal(hm_two_way(level, 2, 2, row, lane, excess), 0);
-    assert_near(excess[4], 0.5, 1e-6);
-    assert_near(excess[6], 0.5, 1e-6);
-    assert_near(excess[0], 0, 1e-6);
-    assert_near(excess[1], 0, 1e-6);
-    assert_near(excess[5], 0, 1e-6);
-    assert_near(lane[1] - lane[0], 0.04, 1e-6);
-}
-
 /* ---- without memory ---- */
 
 static void no_memory(void **state) {
@@ -311,7 +293,6 @@ int main(void) {
                                        cmocka_unit_test(several_at_once),
                                        cmocka_unit_test(two_workers_and_the_curve),
                                        cmocka_unit_test(few_steps_lower_confidence),
-                                       cmocka_unit_test(corners_of_a_small_table),
                                        cmocka_unit_test(no_memory)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
