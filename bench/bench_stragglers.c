@@ -13,7 +13,9 @@
 #include <string.h>
 
 enum { MOST_CULPRITS = 66, MOST_TEXT = 200 };
-static const double must = 0.02, may = 0.0; /* of T */
+static const double must = 0.02; /* of T: a culprit that costs as much must be named */
+/* Where each replica has a pace of its own, one within 8 % of its neighbours is like them. */
+static const double must_of_paces = 0.09;
 
 enum cause { WORKER, REPLICA, SEQUENCES, STAGE, GC, LINK, DATA, CAUSES };
 static const char *const cause_names[CAUSES] = {"slow-worker",     "replica-imbalance",  "sequence-length",
@@ -309,7 +311,7 @@ static bool all_known(const struct job *j, const struct hm_cause *named) {
         for (size_t k = 0; k < i; k++)
             twice |= j->culprit[k].cause == j->culprit[i].cause && j->culprit[k].stage == j->culprit[i].stage &&
                      j->culprit[k].dp == j->culprit[i].dp;
-        known += !twice && j->culprit[i].cost > may && at(&j->culprit[i], named);
+        known += !twice && at(&j->culprit[i], named);
     }
     return known >= places;
 }
@@ -334,7 +336,7 @@ static void judge(struct job *j, const struct hm_diagnosis *d, const struct hm_a
     for (size_t i = 0; i < j->n; i++) {
         const struct culprit *c = &j->culprit[i];
         largest = fmax(largest, c->cost);
-        if (c->cost < must) continue;
+        if (c->cost < (kinds[j->kind].draw == paces ? must_of_paces : must)) continue;
         bool named = false, fits = c->last < 0, op = !c->op;
         for (size_t k = 0; k < d->n_causes; k++) {
             if (!at(c, &d->causes[k])) continue;

@@ -11,6 +11,8 @@
 static const double least_gain = 0.01, least_last_gain = 0.02;
 static const double hidden_gain =
     0.1; /* behind a larger cause a cause alone may win nothing, or lose: equal stages make a slow worker on a light one slower */
+static const double least_deep_gain =
+    0.05; /* ... deep behind it: with stages even, a slow worker on a light one may cost more than the heavy stage did */
 static const double least_slowdown = 1.005;  /* below it shares of T - T_ideal mean nothing */
 static const double straggles = 1.1;         /* OSDI 2025, section 4 */
 static const double least_unexplained = .05; /* of T - T_ideal */
@@ -146,7 +148,7 @@ static void prune_causes(struct hm_diagnoser *d, struct priced *found) {
         double alone = found[k].cost_s = cost_s(d, (enum hm_cause_kind)k);
         last[k] = k == HM_DATA_LOADING ? alone : hm_without_s(d, before & ~(1u << k)) - all;
         if (alone >= least_gain * T) continue;
-        if (alone >= -hidden_gain * T && last[k] >= least_last_gain * T) {
+        if (last[k] >= (alone >= -hidden_gain * T ? least_last_gain : least_deep_gain) * T) {
             found[k].cost_s = fmax(0, alone);
             hm_note(&found[k].f, last[k], "s", "of the step won back without it, once the larger causes are gone");
         } else {

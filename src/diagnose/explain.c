@@ -12,9 +12,10 @@
 
 enum { MOST_STARTS = 9, ROUNDS = 6 };
 static const double price_of_place = 25, price_of_effect = 10; /* against squared standard errors left over ... */
-static const double most_left = 25;                            /* ... of which one value counts at most so many */
-static const double natural_spread = 0.02;                     /* of levels that stay: no evidence */
-static const double another_start = 0.02;                      /* usual contrasts nearer than this are the same guess */
+static const double price_of_slowness = 20; /* a factor e on one place all the time: between equals the smaller one */
+static const double most_left = 25;         /* ... of which one value counts at most so many */
+static const double natural_spread = 0.02;  /* of levels that stay: no evidence */
+static const double another_start = 0.02;   /* usual contrasts nearer than this are the same guess */
 
 /* One start followed to its end. */
 struct trail {
@@ -260,13 +261,13 @@ static int sum_up(struct inquiry *q, struct trail *w, const struct hm_paces *pac
     if (status == 0) {
         w->worst = hm_wander_worst(q->of_both, p->steps);
         w->worst_common = hm_wander_worst(of, p->steps);
-        double effects = (double)paces->n, places = 0;
+        double effects = (double)paces->n, places = 0, slowness = 0;
         for (size_t l = 0; l < p->lanes; l++) {
             effects += (double)w->n_effects[l], places += (double)places_of(q, w, l);
             for (size_t i = 0; i < w->n_effects[l]; i++) places += is_fastest(q, paces, &w->effect[l * q->s.most + i]);
         }
         for (size_t i = 0; i < paces->n; i++) places += !i || paces->stretch[i].lane != paces->stretch[i - 1].lane;
-        w->price = price_of_place * places + price_of_effect * effects;
+        w->price = price_of_place * places + price_of_effect * effects + price_of_slowness * slowness;
     }
     hm_free(copy);
     hm_free(of);

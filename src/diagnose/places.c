@@ -12,6 +12,9 @@
 static const double sigmas = 6;       /* standard errors, for ops besides forward and backward */
 static const double same_size = 0.25; /* of the size: effects on all replicas that are so alike are the stage's */
 static const double same_steps = 0.5; /* of all steps of two places in common: one finding */
+static const double unknown_spread =
+    0.045; /* few replicas do not tell how machines differ: a level may be that, up to here */
+static const double natural_part = 0.25; /* of the slow op type: the other one is as it is anyway */
 enum { MOST_PARTS = 8 };
 
 static size_t cells_of(const struct hm_profile *p) {
@@ -86,7 +89,7 @@ static int part(struct hm_diagnoser *d, double *value) {
     if (!x) return -1;
     memcpy(own, e->added, cells_of(p) * sizeof *own);
     take_off_stages(d, own);
-    double limit = 0;
+    double limit = unknown_spread;
     if (p->lanes >= 4)
         limit =
             fmin(hm_natural, hm_peers * natural_spread(d, value) / (1 - 1 / (double)(p->stages > 2 ? p->stages : 2)));
@@ -104,11 +107,16 @@ static int part(struct hm_diagnoser *d, double *value) {
         for (size_t s = 0; s < p->stages; s++)
             for (size_t t = 0; t < T; t++) {
                 double *f = &own[2 * s * row_size + l * T + t], *b = f + row_size;
-                if (fmax(*f, *b) < limit) *f = *b = 0;
+                double *less = *f < *b ? f : b;
+                if (fmax(*f, *b) < limit)
+                    *f = *b = 0;
+                else if (*less < limit && *less < natural_part * fmax(*f, *b))
+                    *less = 0;
             }
     }
     for (size_t i = 0; i < e->paces.n; i++) {
         const struct hm_stretch *s = &e->paces.stretch[i];
+        if (p->lanes < 4 && s->size < unknown_spread) continue;
         for (size_t r = 0; r < p->rows; r++)
             for (size_t t = s->first; t < s->end; t++) whole[r * row_size + s->lane * T + t] += s->size;
     }

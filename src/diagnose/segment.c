@@ -6,9 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-const double hm_lane_sigmas = 5.5;   /* standard errors that a replica must stand out by */
-const double hm_peers = 5;           /* times the spread among peers, for levels that may be natural */
-static const double together = 0.02; /* levels so near the lowest belong to its group */
+const double hm_lane_sigmas = 5.5;        /* standard errors that a replica must stand out by */
+const double hm_peers = 5;                /* times the spread among peers, for levels that may be natural */
+static const double together = 0.02;      /* levels so near the lowest belong to its group */
+static const double lie_together = 0.045; /* machines that differ by 1.5 % lie so near each other */
 
 double hm_spread(double *x, size_t n) {
     return n ? 1.4826 * hm_mad(x, n, hm_median(x, n)) : 0;
@@ -22,9 +23,11 @@ static int ascending(const void *a, const void *b) {
 double hm_usual_level(double *x, size_t n, double error) {
     if (n == 1) return x[0];
     qsort(x, n, sizeof *x, ascending);
-    size_t rank = n <= 10 ? 0 : (n + 9) / 10 - 1; /* of many the lowest tenth is left to chance */
+    size_t rank =
+        n <= 10 ? 0 : (n + 9) / 10 - 1; /* of many the lowest tenth is left to chance, unless it is far from it */
+    if (x[rank] - x[0] > fmax(hm_natural, 10 * error)) rank = 0;
     double low = x[rank], middle = x[(n - 1) / 2];
-    if (n >= 4 && middle - low <= hm_natural) { /* together, as far as the lower half goes */
+    if (n >= 4 && middle - low <= fmin(hm_natural, fmax(lie_together, 4 * error))) { /* as far as the lower half goes */
         size_t from = 0, to = n;
         while (middle - x[from] > hm_natural) from++;
         while (x[to - 1] - middle > hm_natural) to--;

@@ -290,6 +290,15 @@ static size_t list_stretches(const struct paces *q, int choice, struct hm_stretc
     return n;
 }
 
+/* Whether at some time all replicas are in a stretch: then nobody is left to compare them with. */
+static bool nobody_sound(const struct paces *q, const struct hm_stretch *s, size_t n) {
+    for (size_t t = 0; t < q->p->steps; t++) q->value[t] = 0;
+    for (size_t i = 0; i < n; i++)
+        for (size_t t = s[i].first; t < s[i].end; t++)
+            if (++q->value[t] >= (double)q->p->lanes) return true;
+    return false;
+}
+
 /* How many changes an explanation needs: beginnings and ends inside the recording, and changes of the usual. */
 static size_t changes(const struct paces *q, int choice, const struct hm_stretch *s, size_t n) {
     size_t count = 0, joined = 0, T = q->p->steps;
@@ -316,7 +325,7 @@ static int choose(struct paces *q, struct hm_paces *out) {
         n[k] = list_stretches(q, k, list[k]);
         cost[k] = changes(q, k, list[k], n[k]);
     }
-    int best = cost[1] < cost[0];
+    int best = cost[1] < cost[0] && !nobody_sound(q, list[1], n[1]);
     out->stretch = list[best];
     out->n = n[best];
     hm_free(list[1 - best]);
