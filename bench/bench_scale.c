@@ -6,7 +6,7 @@
  *
  * Ratios within one run are what counts: the machine is noisy, so each figure is the best of several. */
 #include "base/base.h"
-#include "model/schedule.h"
+#include "job/schedule.h"
 #include "whatif/whatif.h"
 
 #include <duckdb.h>
@@ -62,7 +62,7 @@ static int bench_replay(void) {
         fprintf(stderr, "%s\n", err.message);
         return 3;
     }
-    j.size = j.t->model->n_slots * HM_WIDTH;
+    j.size = j.t->job->n_slots * HM_WIDTH;
     size_t n = j.lanes * j.blocks * j.size;
     j.duration = hm_map(n * sizeof(double), NULL);
     j.copy = hm_map(n * sizeof(double), NULL);

@@ -93,10 +93,10 @@ struct hm_share {
 
 /* A family of op types, as attributions name them: forward-send and -recv count together as forward-pp-comm. */
 struct hm_op_family {
-    const char *name; /* static storage */
-    double slowdown;  /* S_t: replay with all ideal but this family, over the ideal */
-    double ideal_s;   /* ideal duration of the family's first type: mean (compute) or median (communication) */
-    size_t ops;       /* recorded ops a step and replica, all stages */
+    const char *name;
+    double slowdown; /* S_t: replay with all ideal but this family, over the ideal */
+    double ideal_s;  /* ideal duration of the family's first type: mean (compute) or median (communication) */
+    size_t ops;      /* recorded ops a step and replica, all stages */
 };
 
 struct hm_dropped_item {

@@ -25,7 +25,7 @@ HM_API int hm_heatmap_write(const struct hm_analysis *analysis, const char *path
  * from Parquet files that hm_fleet_write_parquet made. What it sums up follows section 4 of OSDI 2025. */
 
 /* One job. Absent numbers are NaN (counts: 0), absent texts NULL. */
-struct hm_job {
+struct hm_fleet_job {
     const char *file, *name;
     int64_t dp, pp, tp, cp, vpp, world, workers, steps;
     double actual_s, replayed_s, ideal_s; /* mean step times */
@@ -42,7 +42,7 @@ struct hm_job {
 };
 
 /* A group of jobs: those of a size, or those with a cause. */
-struct hm_job_group {
+struct hm_fleet_job_group {
     const char *name;
     size_t jobs, straggling;
     double slowdown_mean, slowdown_p50, slowdown_p90, slowdown_max;
@@ -57,7 +57,7 @@ struct hm_fleet_skipped {
 
 struct hm_fleet {
     size_t n_jobs, n_skipped;
-    const struct hm_job *jobs; /* those of Parquet files first, else in the order of the inputs */
+    const struct hm_fleet_job *jobs; /* those of Parquet files first, else in the order of the inputs */
     const struct hm_fleet_skipped *skipped;
 
     size_t straggling; /* jobs with S >= 1.1 */
@@ -73,12 +73,13 @@ struct hm_fleet {
     double worker_dominated_slowdown; /* their mean S */
     size_t last_stage_dominated;      /* straggling jobs with M_S >= 0.5 */
     double last_stage_dominated_slowdown;
-    size_t severe;                              /* jobs with S > 3 */
-    int64_t severe_world;                       /* the smallest of them, in GPUs; 0 if none */
-    struct hm_job_group size[HM_FLEET_SIZES];   /* by GPUs: below 128, 128 to 255, ... 4096 and more; all jobs */
-    struct hm_job_group cause[HM_FLEET_CAUSES]; /* straggling jobs by cause, the last one those without a named cause */
-    const size_t *by_slowdown;                  /* [n_jobs] indices, worst first */
-    const size_t *by_waste;                     /* [n_jobs] indices by wasted GPU-hours, worst first */
+    size_t severe;                                  /* jobs with S > 3 */
+    int64_t severe_world;                           /* the smallest of them, in GPUs; 0 if none */
+    struct hm_fleet_job_group size[HM_FLEET_SIZES]; /* by GPUs: below 128, 128 to 255, ... 4096 and more; all jobs */
+    struct hm_fleet_job_group
+        cause[HM_FLEET_CAUSES]; /* straggling jobs by cause, the last one those without a named cause */
+    const size_t *by_slowdown;  /* [n_jobs] indices, worst first */
+    const size_t *by_waste;     /* [n_jobs] indices by wasted GPU-hours, worst first */
 };
 
 /* Reads results: files (.json, .json.gz, .parquet) and folders, which are searched for .json and .json.gz at any depth. What cannot
@@ -93,7 +94,7 @@ HM_API char *hm_fleet_text(const struct hm_fleet *fleet);
 HM_API void hm_fleet_write_json(const struct hm_fleet *fleet, struct hm_out *out);
 /* The summary as a self-contained page. 0 or -1. */
 HM_API int hm_fleet_html(const struct hm_fleet *fleet, const char *path, struct hm_error *err);
-/* The table of jobs as Parquet: the columns are the fields of struct hm_job. The file appears whole or not at all. 0 or -1. */
+/* The table of jobs as Parquet: the columns are the fields of struct hm_fleet_job. The file appears whole or not at all. 0 or -1. */
 HM_API int hm_fleet_write_parquet(const struct hm_fleet *fleet, const char *path, struct hm_error *err);
 /* Answers a DuckDB SQL query over the table `jobs`: rows as an aligned table, or as a JSON array of objects. 0, or -1: HM_ERR_ARGUMENT with
  * DuckDB's words for a query that fails. */

@@ -323,6 +323,7 @@ static void free_findings(struct hm_diagnoser *d) {
     hm_free(d->load_s);
     hm_free(d->even);
     hm_free(d->slow_link);
+    hm_free(d->usual_transfer_s);
     hm_free(d->wait_s);
     hm_free(d->first_forward);
     hm_profile_free(&d->p);

@@ -12,9 +12,9 @@ static const size_t least_events = 2; /* fewer tell nothing */
 
 /* The stage's n-th forward in launch order. */
 static uint32_t nth_forward(const struct hm_profile *p, size_t stage, size_t n) {
-    const struct hm_model *m = p->t->model;
+    const struct hm_job *m = p->t->job;
     for (uint32_t i = 0; i < m->n_slots; i++)
-        if (m->slot[i].stage == stage && m->slot[i].type == HM_FORWARD_COMPUTE && n-- == 0) return i;
+        if (m->slot[i].stage == stage && hm_class_is(hm_class_of(m, i), HM_COMPUTE, HM_FORWARD) && n-- == 0) return i;
     return HM_NONE;
 }
 
@@ -24,7 +24,7 @@ static double start_of(const struct hm_trace *t, size_t lane, size_t slot, size_
 
 /* delay[lane][step] between the latest end of what a slot waits for and its recorded start. */
 static void launch_delays(const struct hm_profile *p, struct hm_groups *groups, uint32_t slot, double *delay) {
-    const struct hm_model *m = p->t->model;
+    const struct hm_job *m = p->t->job;
     const struct hm_slot *op = &m->slot[slot];
     for (size_t i = 0; i < p->lanes * p->steps; i++) delay[i] = op->n_deps ? -INFINITY : 0;
     for (uint32_t k = 0; k < op->n_deps; k++) {
@@ -105,7 +105,7 @@ static int describe(struct hm_diagnoser *d, struct hm_finding *f, size_t events)
         hm_note(f, most, "s", "longest wait");
         hm_note(f, (double)steps, "", "steps with waits, of %zu", p->steps);
         hm_note(f, (double)ranks, "", "replicas that waited, of %zu", p->lanes);
-        hm_at_op_type(f, HM_FORWARD_COMPUTE);
+        hm_at_pass(f, HM_FORWARD);
         f->strength = fmin(1, 0.5 + (double)n / 20);
     }
     bool good = x && y;
@@ -121,7 +121,7 @@ int hm_find_data_loading(struct hm_diagnoser *d, struct hm_finding *f) {
     double *delay = hm_alloc(p->lanes * p->steps, sizeof *delay);
     d->wait_s = hm_alloc(p->lanes * p->stages * p->steps, sizeof(double));
     d->first_forward = hm_alloc(p->stages, sizeof *d->first_forward);
-    int status = delay && d->wait_s && d->first_forward ? hm_groups_begin(&groups, &d->t->grid, d->t->model) : -1;
+    int status = delay && d->wait_s && d->first_forward ? hm_groups_begin(&groups, &d->t->grid, d->t->job) : -1;
     size_t events = 0;
     for (size_t s = 0; status == 0 && s < p->stages; s++) events += stage_waits(d, &groups, s, delay);
     hm_free(delay);

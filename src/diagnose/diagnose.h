@@ -62,10 +62,10 @@ struct hm_diagnoser {
     double *load_s;     /* [stage] forward + backward of a microbatch, all chunks, without what was found before */
     double *even;       /* [role] factor that makes the stages equal */
     uint8_t *slow_link; /* [lane][slot] transfers to be made usual */
-    double usual_transfer_s[HM_OP_TYPES];
-    double *wait_s;          /* [lane][stage][step] launch delay before the first forward, beyond the usual */
-    uint32_t *first_forward; /* [stage] slot, HM_NONE: none */
-    unsigned found;          /* bit of each cause that was found */
+    double *usual_transfer_s; /* [peers] */
+    double *wait_s;           /* [lane][stage][step] launch delay before the first forward, beyond the usual */
+    uint32_t *first_forward;  /* [stage] slot, HM_NONE: none */
+    unsigned found;           /* bit of each cause that was found */
 };
 
 /* A cause being described. The arrays of `cause` are the box's. */
@@ -108,7 +108,7 @@ void hm_add_waits(const struct hm_diagnoser *d, size_t block, size_t lane, doubl
 
 /* The link inside a replica that a slot's op uses: e joins stage e and the next, n_stages the first and the last
  * (embedding all-reduce); HM_NONE: none. */
-uint32_t hm_edge_of(const struct hm_model *m, uint32_t slot);
+uint32_t hm_edge_of(const struct hm_job *m, uint32_t slot);
 
 /* A worker's slowness in a step as found, 0 if it is not slow. */
 static inline double hm_slowness(const struct hm_diagnoser *d, size_t stage, int backward, size_t lane, size_t step) {
@@ -160,7 +160,8 @@ void hm_at_worker(struct hm_finding *f, size_t stage, size_t lane);
 void hm_at_stage(struct hm_finding *f, size_t stage);
 void hm_at_dp_rank(struct hm_finding *f, size_t lane);
 void hm_at_step(struct hm_finding *f, size_t step);
-void hm_at_op_type(struct hm_finding *f, int type);
+void hm_at_op_type(struct hm_finding *f, uint32_t cls);
+void hm_at_pass(struct hm_finding *f, enum hm_phase phase); /* the forward or backward computes */
 /* The steps named so far as ranges, once all are. */
 void hm_range_steps(struct hm_finding *f);
 

@@ -95,7 +95,7 @@ static int describe(struct search *q, struct hm_finding *f) {
             if (worker[w] && f->cause.n_workers < NAMED) hm_at_worker(f, w / p->lanes, w % p->lanes);
         for (size_t t = 0; t < p->steps; t++)
             if (step[t]) hm_at_step(f, t);
-        hm_at_op_type(f, HM_FORWARD_COMPUTE);
+        hm_at_pass(f, HM_FORWARD);
         f->strength = fmin(1, 0.2 + (double)n / 15);
     }
     hm_free(worker);

@@ -131,11 +131,17 @@ void hm_range_steps(struct hm_finding *f) {
     c->n_step_ranges = n;
 }
 
-void hm_at_op_type(struct hm_finding *f, int type) {
+void hm_at_op_type(struct hm_finding *f, uint32_t cls) {
+    const char *name = f->d->t->job->cls[cls].name;
     for (size_t i = 0; i < f->cause.n_op_types; i++)
-        if (f->cause.op_types[i] == hm_op_types[type].name) return;
+        if (strcmp(f->cause.op_types[i], name) == 0) return;
     const char **list = extend(f->d->box, f->cause.op_types, f->cause.n_op_types, sizeof *list);
     if (!list) return;
-    list[f->cause.n_op_types++] = hm_op_types[type].name;
+    list[f->cause.n_op_types++] = hm_box_text(f->d->box, "%s", name);
     f->cause.op_types = list;
+}
+
+void hm_at_pass(struct hm_finding *f, enum hm_phase phase) {
+    int cls = hm_class_find(f->d->t->job, HM_COMPUTE, phase);
+    if (cls >= 0) hm_at_op_type(f, (uint32_t)cls);
 }

@@ -250,7 +250,7 @@ static int find_singles(struct hm_diagnoser *d) {
     q.value = hm_alloc(p->lanes * p->steps, sizeof(double));
     d->single = hm_alloc(cells, sizeof(double));
     int status = q.x && q.level && q.length && q.of && q.end && q.value && d->single ? 0 : -1;
-    for (uint32_t type = 0; status == 0 && p->lanes > 1 && type < HM_OP_TYPES; type++) status = judge_type(&q, type);
+    for (uint32_t type = 0; status == 0 && p->lanes > 1 && type < p->types; type++) status = judge_type(&q, type);
     hm_free(q.x);
     hm_free(q.level);
     hm_free(q.length);
@@ -274,6 +274,11 @@ static double usual_time(const struct hm_diagnoser *d, size_t row) {
     return sum;
 }
 
+static uint32_t mask_of(const struct hm_diagnoser *d, enum hm_phase phase) {
+    int cls = hm_class_find(d->t->job, HM_COMPUTE, phase);
+    return cls >= 0 && cls < HM_MASK_BITS ? 1u << cls : 0;
+}
+
 /* Which op types of a place are slow in a step, as bits; 0: it is not. */
 static uint32_t slow_ops(const struct hm_diagnoser *d, int32_t stage, size_t lane, size_t t) {
     const struct hm_profile *p = &d->p;
@@ -281,7 +286,7 @@ static uint32_t slow_ops(const struct hm_diagnoser *d, int32_t stage, size_t lan
     uint32_t ops = 0;
     for (size_t r = 0; r < p->rows; r++)
         if ((stage == HM_ALL_STAGES || r / 2 == (size_t)stage) && x[(r * p->lanes + lane) * p->steps + t] > 0)
-            ops |= 1u << (r % 2 ? HM_BACKWARD_COMPUTE : HM_FORWARD_COMPUTE);
+            ops |= mask_of(d, r % 2 ? HM_BACKWARD : HM_FORWARD);
     for (size_t k = 0; stage != HM_ALL_STAGES && k < p->n_singles; k++)
         if (p->single[k].stage == (uint32_t)stage && d->single[(k * p->lanes + lane) * p->steps + t] > 0)
             ops |= 1u << p->single[k].type;

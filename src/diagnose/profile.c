@@ -252,9 +252,9 @@ int hm_profile_work(struct hm_profile *p, const struct hm_added *added) {
 }
 
 int hm_profile_fit(struct hm_profile *p, const struct hm_trace *t, int threads) {
-    *p = (struct hm_profile){.t = t, .stages = t->model->stages, .lanes = t->grid.lanes, .steps = t->grid.steps};
+    *p = (struct hm_profile){.t = t, .stages = t->job->stages, .lanes = t->grid.lanes, .steps = t->grid.steps};
     p->threads = hm_thread_count(threads, p->lanes);
-    bool good = hm_profile_roles(p, t->model) == 0;
+    bool good = hm_profile_roles(p, t->job) == 0;
     if (good) {
         p->base = hm_alloc(p->roles, sizeof(double));
         p->noise = hm_alloc(p->rows, sizeof(double));

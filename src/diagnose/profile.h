@@ -14,6 +14,7 @@
 #define HM_NONE UINT32_MAX
 
 /* Ops of one type that a worker runs by itself besides forwards and backwards: the optimizer, for one. */
+enum { HM_MASK_BITS = 32 };
 struct hm_single {
     uint32_t type, stage, first_slot, n_slots; /* slots of p.single_slot */
 };
@@ -27,6 +28,7 @@ struct hm_profile {
     uint32_t *slot;       /* [role][microbatch] the op, HM_NONE if there is none */
     uint32_t *role;       /* [slot] the other way round; HM_NONE: no forward or backward */
     uint32_t *microbatch; /* [slot] 0 .. microbatches - 1 */
+    uint32_t types;       /* classes that a mask of op types has a bit for */
     struct hm_single *single;
     size_t n_singles;
     uint32_t *single_slot;
@@ -78,7 +80,7 @@ int hm_profile_work(struct hm_profile *p, const struct hm_added *added);
 /* ---- op types (roles.c): all that the diagnosis knows of them ---- */
 
 /* Fills slot, role, microbatch and the singles. 0, or -1 without memory. */
-int hm_profile_roles(struct hm_profile *p, const struct hm_model *m);
+int hm_profile_roles(struct hm_profile *p, const struct hm_job *m);
 
 /* The k-th smallest with k = (n - 1) / 2: of two values the smaller one. Reorders x. NaN if n = 0. */
 double hm_low_median(double *x, size_t n);

@@ -10,7 +10,7 @@ static int by_value(const void *a, const void *b) {
 }
 
 /* Microbatch numbers made dense. A trace without them counts a role's ops. */
-static int number_microbatches(struct hm_profile *p, const struct hm_model *m) {
+static int number_microbatches(struct hm_profile *p, const struct hm_job *m) {
     int32_t *seen = hm_alloc(m->n_slots, sizeof *seen);
     uint32_t *count = hm_alloc(p->roles, sizeof *count);
     size_t n = 0, distinct = 0;
@@ -34,43 +34,45 @@ static int number_microbatches(struct hm_profile *p, const struct hm_model *m) {
     return good ? 0 : -1;
 }
 
-static bool is_single(uint32_t type) {
-    return hm_op_types[type].scope == HM_ALONE && !hm_is_compute((int)type);
+static bool is_single(const struct hm_class *c) {
+    return c->scope == HM_ALONE && !hm_is_pass(c);
 }
 
 /* Ops without a group that are neither forward nor backward, by stage and type. */
-static int find_singles(struct hm_profile *p, const struct hm_model *m) {
-    p->single = hm_alloc(p->stages * HM_OP_TYPES, sizeof *p->single);
+static int find_singles(struct hm_profile *p, const struct hm_job *m) {
+    p->types = m->n_classes < HM_MASK_BITS ? (uint32_t)m->n_classes : HM_MASK_BITS;
+    p->single = hm_alloc(p->stages * p->types, sizeof *p->single);
     p->single_slot = hm_alloc(m->n_slots, sizeof *p->single_slot);
     if (!p->single || !p->single_slot) return -1;
     uint32_t n = 0;
     for (uint32_t stage = 0; stage < p->stages; stage++)
-        for (uint32_t type = 0; type < HM_OP_TYPES; type++) {
-            if (!is_single(type)) continue;
+        for (uint32_t type = 0; type < p->types; type++) {
+            if (!is_single(&m->cls[type])) continue;
             struct hm_single *s = &p->single[p->n_singles];
             *s = (struct hm_single){type, stage, n, 0};
             for (uint32_t i = 0; i < m->n_slots; i++)
-                if (m->slot[i].stage == stage && m->slot[i].type == type) p->single_slot[n++] = i, s->n_slots++;
+                if (m->slot[i].stage == stage && m->slot[i].cls == type) p->single_slot[n++] = i, s->n_slots++;
             if (s->n_slots) p->n_singles++;
         }
     return 0;
 }
 
-int hm_profile_roles(struct hm_profile *p, const struct hm_model *m) {
+int hm_profile_roles(struct hm_profile *p, const struct hm_job *m) {
     p->role = hm_alloc(m->n_slots, sizeof *p->role);
     p->microbatch = hm_alloc(m->n_slots, sizeof *p->microbatch);
     if (!p->role || !p->microbatch) return -1;
     p->chunks = 1;
     for (size_t i = 0; i < m->n_slots; i++)
-        if (hm_is_compute((int)m->slot[i].type) && m->slot[i].mc >= 0 && (size_t)m->slot[i].mc + 1 > p->chunks)
+        if (hm_is_pass(hm_class_of(m, i)) && m->slot[i].mc >= 0 && (size_t)m->slot[i].mc + 1 > p->chunks)
             p->chunks = (size_t)m->slot[i].mc + 1;
     p->roles = p->stages * p->chunks * 2;
     p->rows = p->stages * 2;
     for (size_t i = 0; i < m->n_slots; i++) {
         const struct hm_slot *slot = &m->slot[i];
         size_t chunk = slot->mc > 0 ? (size_t)slot->mc : 0;
-        p->role[i] = hm_is_compute((int)slot->type) ? hm_role(p, slot->stage, chunk, slot->type == HM_BACKWARD_COMPUTE)
-                                                    : HM_NONE;
+        p->role[i] = hm_is_pass(hm_class_of(m, i))
+                         ? hm_role(p, slot->stage, chunk, hm_class_of(m, i)->phase == HM_BACKWARD)
+                         : HM_NONE;
     }
     if (number_microbatches(p, m) != 0 || find_singles(p, m) != 0) return -1;
     p->slot = hm_alloc(p->roles * p->microbatches, sizeof *p->slot);

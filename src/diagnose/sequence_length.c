@@ -204,8 +204,8 @@ static int judge(const struct survey *v, struct hm_finding *f) {
         hm_note(f, view[widest].pairs, "", "pairs of forward and backward, stage %zu", widest);
         for (size_t s = 0; s < p->stages; s++)
             if (view[s].correlation >= least_correlation && view[s].spread >= least_spread) hm_at_stage(f, s);
-        hm_at_op_type(f, HM_FORWARD_COMPUTE);
-        hm_at_op_type(f, HM_BACKWARD_COMPUTE);
+        hm_at_pass(f, HM_FORWARD);
+        hm_at_pass(f, HM_BACKWARD);
         f->strength = fmin(1, 0.5 + 0.5 * (correlation - least_correlation) / (0.9 - least_correlation));
     }
     hm_free(view);

@@ -17,14 +17,14 @@ struct late {
 static void come_late(const void *context, size_t block, size_t lane, double *duration) {
     (void)block, (void)lane;
     const struct late *q = context;
-    const struct hm_model *m = q->d->t->model;
+    const struct hm_job *m = q->d->t->job;
     for (uint32_t i = 0; i < m->n_slots; i++) {
         if (hm_edge_of(m, i) != q->edge) continue;
         for (size_t k = 0; k < HM_WIDTH; k++) duration[i * HM_WIDTH + k] += q->by_s;
     }
 }
 
-static size_t transfers_over(const struct hm_model *m, uint32_t edge) {
+static size_t transfers_over(const struct hm_job *m, uint32_t edge) {
     size_t n = 0;
     for (uint32_t i = 0; i < m->n_slots; i++) n += hm_edge_of(m, i) == edge;
     return n / 2;
@@ -56,7 +56,7 @@ static double slack_of(struct hm_diagnoser *d, uint32_t edge) {
 }
 
 int hm_measure_slack(struct hm_diagnoser *d) {
-    const struct hm_model *m = d->t->model;
+    const struct hm_job *m = d->t->job;
     struct hm_diagnosis *out = &d->box->d;
     if (m->stages < 2 || m->stages > MOST_EDGES || (double)d->a->ops > many_ops) return 0;
     double *slack = hm_box_alloc(d->box, m->stages - 1, sizeof *slack);

@@ -23,43 +23,45 @@ struct view {
 
 struct links {
     struct hm_diagnoser *d;
-    size_t edges;               /* stages + 1: edge e joins stage e and the next; the last one first and last stage */
-    double spread[HM_OP_TYPES]; /* robust standard deviation of a type's transfers */
-    double usual[HM_OP_TYPES];
+    size_t edges;      /* stages + 1: edge e joins stage e and the next; the last one first and last stage */
+    size_t types;      /* kinds of transfers that do the same work: job.n_peers */
+    double *spread;    /* [type] robust standard deviation of its transfers */
+    double *usual;     /* [type] */
     double **value;    /* [thread]: room for the transfers of a lane */
     double *link;      /* [2][edge][lane]: medians, spreads of the type in hand */
-    int type;          /* in hand */
+    uint32_t type;     /* in hand */
     uint32_t *edge;    /* [slot] HM_NONE: no link inside a replica */
     uint32_t *slot;    /* the slots of links and groups by edge (of groups: stage) and type ... */
-    size_t *first;     /* ... [edge * HM_OP_TYPES + type], and one behind the last */
+    size_t *first;     /* ... [edge * types + type], and one behind the last */
     struct view *view; /* [edge][lane] */
     double worst;      /* times the usual, of what is named */
     double times;      /* slow transfers among those of the named links */
 };
 
 /* Which two stages a slot's node joins. */
-uint32_t hm_edge_of(const struct hm_model *m, uint32_t i) {
+uint32_t hm_edge_of(const struct hm_job *m, uint32_t i) {
     const struct hm_node *node = &m->node[m->slot[i].node];
     if (node->across >= 0 || node->n_slots < 2) return HM_NONE;
-    if (m->slot[i].type == HM_EMBEDDING_ALL_REDUCE) return (uint32_t)m->stages;
+    if (hm_class_of(m, i)->kind == HM_COLLECTIVE) return (uint32_t)m->stages;
     for (uint32_t k = node->first_slot; k < node->first_slot + node->n_slots; k++)
-        if (m->slot[k].type == HM_FORWARD_SEND || m->slot[k].type == HM_BACKWARD_RECV) return m->slot[k].stage;
+        if (hm_class_is(hm_class_of(m, k), HM_SEND, HM_FORWARD) || hm_class_is(hm_class_of(m, k), HM_RECV, HM_BACKWARD))
+            return m->slot[k].stage;
     return HM_NONE;
 }
 
-static bool is_group(const struct hm_model *m, uint32_t i) {
+static bool is_group(const struct hm_job *m, uint32_t i) {
     return m->node[m->slot[i].node].across >= 0;
 }
 
 /* The shelf of a slot in `first`; SIZE_MAX if it is neither of a link nor of a group. */
-static size_t shelf_of(const struct links *k, const struct hm_model *m, uint32_t i) {
+static size_t shelf_of(const struct links *k, const struct hm_job *m, uint32_t i) {
     uint32_t edge = is_group(m, i) ? m->slot[i].stage : k->edge[i];
-    return edge == HM_NONE ? SIZE_MAX : edge * (size_t)HM_OP_TYPES + m->slot[i].type;
+    return edge == HM_NONE ? SIZE_MAX : edge * k->types + m->slot[i].peers;
 }
 
 /* Counting sort; slots of a shelf stay in order. */
-static void sort_slots(struct links *k, const struct hm_model *m) {
-    size_t shelves = k->edges * HM_OP_TYPES;
+static void sort_slots(struct links *k, const struct hm_job *m) {
+    size_t shelves = k->edges * k->types;
     for (uint32_t i = 0; i < m->n_slots; i++) {
         size_t shelf = shelf_of(k, m, i);
         if (shelf != SIZE_MAX) k->first[shelf]++;
@@ -77,7 +79,7 @@ static void transfers_of_lane(void *context, size_t lane, int thread) {
     const struct hm_profile *p = &k->d->p;
     double *value = k->value[thread];
     for (size_t e = 0; e < k->edges; e++) {
-        size_t n = 0, shelf = e * HM_OP_TYPES + (size_t)k->type, at = e * p->lanes + lane;
+        size_t n = 0, shelf = e * k->types + k->type, at = e * p->lanes + lane;
         for (size_t i = k->first[shelf]; i < k->first[shelf + 1]; i++)
             for (size_t t = 0; t < p->steps; t++) value[n++] = hm_recorded_s(p, lane, k->slot[i], t);
         double middle = k->link[at] = n ? hm_median(value, n) : NAN;
@@ -97,8 +99,8 @@ static size_t numbers_first(double *x, size_t n) {
  * a median of all, would lie between. */
 static void measure_usual(struct links *k) {
     const struct hm_profile *p = &k->d->p;
-    for (int type = 0; type < HM_OP_TYPES; type++) {
-        if (hm_op_types[type].scope == HM_ALONE || isnan(p->t->ideal_s[type])) continue;
+    for (uint32_t type = 0; type < k->types; type++) {
+        if (p->t->job->cls[p->t->job->class_of_peers[type]].scope == HM_ALONE || isnan(p->t->ideal_s[type])) continue;
         k->type = type;
         hm_parallel(p->lanes, p->threads, transfers_of_lane, k);
         double *spread = k->link + k->edges * p->lanes;
@@ -110,7 +112,7 @@ static void measure_usual(struct links *k) {
 }
 
 /* One transfer into a view; its value goes to value[v->n]. */
-static void see(const struct links *k, struct view *v, double *value, int type, double x, double share) {
+static void see(const struct links *k, struct view *v, double *value, uint32_t type, double x, double share) {
     double usual = k->usual[type];
     value[v->n++] = x / fmax(usual, 1e-9);
     v->slow += x > at_times * usual + sigmas * k->spread[type];
@@ -126,10 +128,10 @@ static bool judge(const struct links *k, struct view *v, double *value) {
 /* Steps in which a slow transfer was seen, if the link is not slow all the time. */
 static void mark_steps(const struct links *k, uint8_t *steps, size_t lane, const uint8_t *mine) {
     const struct hm_profile *p = &k->d->p;
-    const struct hm_model *m = p->t->model;
+    const struct hm_job *m = p->t->job;
     for (uint32_t i = 0; i < m->n_slots; i++)
         for (size_t t = 0; mine[i] && t < p->steps; t++) {
-            int type = (int)m->slot[i].type;
+            uint32_t type = m->slot[i].peers;
             if (hm_recorded_s(p, lane, i, t) > at_times * k->usual[type] + sigmas * k->spread[type]) steps[t] = 1;
         }
 }
@@ -143,9 +145,9 @@ struct tally {
 };
 
 static void take(struct links *k, struct tally *c, struct hm_finding *f, const struct view *v, size_t lane) {
-    const struct hm_model *m = k->d->t->model;
+    const struct hm_job *m = k->d->t->job;
     for (uint32_t i = 0; i < m->n_slots; i++)
-        if (c->mine[i]) k->d->slow_link[lane * m->n_slots + i] = 1, hm_at_op_type(f, (int)m->slot[i].type);
+        if (c->mine[i]) k->d->slow_link[lane * m->n_slots + i] = 1, hm_at_op_type(f, m->slot[i].cls);
     k->worst = fmax(k->worst, v->level);
     if (v->n) k->times = fmax(k->times, (double)v->slow / (double)v->n);
     c->always |= v->level >= always;
@@ -156,14 +158,14 @@ static void take(struct links *k, struct tally *c, struct hm_finding *f, const s
 static void view_lane(void *context, size_t lane, int thread) {
     struct links *k = context;
     const struct hm_profile *p = &k->d->p;
-    const struct hm_model *m = p->t->model;
+    const struct hm_job *m = p->t->job;
     for (size_t e = 0; e < k->edges; e++) {
         struct view *v = &k->view[e * p->lanes + lane];
-        for (size_t i = k->first[e * HM_OP_TYPES]; i < k->first[(e + 1) * HM_OP_TYPES]; i++) {
+        for (size_t i = k->first[e * k->types]; i < k->first[(e + 1) * k->types]; i++) {
             uint32_t slot = k->slot[i];
             if (is_group(m, slot)) continue;
             for (size_t t = 0; t < p->steps; t++)
-                see(k, v, k->value[thread], (int)m->slot[slot].type, hm_recorded_s(p, lane, slot, t), 0.5);
+                see(k, v, k->value[thread], m->slot[slot].peers, hm_recorded_s(p, lane, slot, t), 0.5);
         }
         v->judged_slow = judge(k, v, k->value[thread]);
     }
@@ -177,7 +179,7 @@ static void judge_links(struct links *k, struct tally *c, struct hm_finding *f) 
         for (size_t l = 0; l < p->lanes; l++) {
             const struct view *v = &k->view[e * p->lanes + l];
             if (!v->judged_slow) continue;
-            for (uint32_t i = 0; i < p->t->model->n_slots; i++) c->mine[i] = k->edge[i] == e;
+            for (uint32_t i = 0; i < p->t->job->n_slots; i++) c->mine[i] = k->edge[i] == e;
             c->slow[e * p->lanes + l] = true;
             c->found++;
             take(k, c, f, v, l);
@@ -187,12 +189,12 @@ static void judge_links(struct links *k, struct tally *c, struct hm_finding *f) 
 /* Groups over all replicas, the ops of one type on one stage together: the slowest member counts. */
 static void judge_groups(struct links *k, struct tally *c, struct hm_finding *f) {
     const struct hm_profile *p = &k->d->p;
-    const struct hm_model *m = p->t->model;
+    const struct hm_job *m = p->t->job;
     for (size_t s = 0; s < p->stages; s++)
-        for (int type = 0; type < HM_OP_TYPES; type++) {
+        for (uint32_t type = 0; type < k->types; type++) {
             struct view v = {0};
             for (uint32_t i = 0; i < m->n_slots; i++) {
-                c->mine[i] = (int)m->slot[i].type == type && m->slot[i].stage == s && is_group(m, i);
+                c->mine[i] = m->slot[i].peers == type && m->slot[i].stage == s && is_group(m, i);
                 for (size_t t = 0; c->mine[i] && t < p->steps; t++) {
                     double x = 0;
                     for (size_t l = 0; l < p->lanes; l++) x = fmax(x, hm_recorded_s(p, l, i, t));
@@ -237,10 +239,11 @@ static int describe(struct links *k, const struct tally *c, struct hm_finding *f
     hm_note(f, (double)c->found, "", "slow links or groups");
     hm_note(f, k->worst, "ratio", "median transfer over the usual, slowest of them");
     hm_note(f, k->times, "ratio", "share of transfers more than twice the usual, highest of them");
-    for (int type = 0; type < HM_OP_TYPES; type++)
+    for (uint32_t type = 0; type < k->types; type++) {
+        const char *name = k->d->t->job->cls[k->d->t->job->class_of_peers[type]].name;
         for (size_t i = 0; i < f->cause.n_op_types; i++)
-            if (f->cause.op_types[i] == hm_op_types[type].name)
-                hm_note(f, k->usual[type], "s", "usual transfer, %s", hm_op_types[type].name);
+            if (strcmp(f->cause.op_types[i], name) == 0) hm_note(f, k->usual[type], "s", "usual transfer, %s", name);
+    }
     name_ends(k, c, f);
     if (!c->always || steps <= p->steps / 2) {
         hm_note(f, (double)steps, "", "steps with slow transfers, of %zu", p->steps);
@@ -253,8 +256,8 @@ static int describe(struct links *k, const struct tally *c, struct hm_finding *f
 
 int hm_find_slow_links(struct hm_diagnoser *d, struct hm_finding *f) {
     const struct hm_profile *p = &d->p;
-    const struct hm_model *m = d->t->model;
-    struct links k = {.d = d, .edges = p->stages + 1, .worst = 1};
+    const struct hm_job *m = d->t->job;
+    struct links k = {.d = d, .edges = p->stages + 1, .types = m->n_peers, .worst = 1};
     struct tally c = {.slow = hm_alloc(k.edges * p->lanes, sizeof(bool)), .steps = hm_alloc(p->steps, 1)};
     c.mine = hm_alloc(m->n_slots, 1);
     k.value = hm_alloc((size_t)p->threads, sizeof *k.value);
@@ -262,18 +265,20 @@ int hm_find_slow_links(struct hm_diagnoser *d, struct hm_finding *f) {
     for (int i = 0; good && i < p->threads; i++)
         good = (k.value[i] = hm_alloc(m->n_slots * p->steps, sizeof(double))) != NULL;
     k.slot = hm_alloc(m->n_slots, sizeof *k.slot);
-    k.first = hm_alloc(k.edges * HM_OP_TYPES + 1, sizeof *k.first);
+    k.first = hm_alloc(k.edges * k.types + 1, sizeof *k.first);
     k.view = hm_alloc(k.edges * p->lanes, sizeof *k.view);
     k.link = hm_alloc(2 * k.edges * p->lanes, sizeof(double));
     k.edge = hm_alloc(m->n_slots, sizeof *k.edge);
     d->slow_link = hm_alloc(p->lanes, m->n_slots);
-    good = good && c.slow && c.steps && c.mine && k.slot && k.first && k.view && k.link && k.edge && d->slow_link;
+    k.spread = hm_alloc(k.types, sizeof(double));
+    d->usual_transfer_s = k.usual = hm_alloc(k.types, sizeof(double));
+    good = good && k.spread && k.usual && c.slow && c.steps && c.mine && k.slot && k.first && k.view && k.link &&
+           k.edge && d->slow_link;
     int status = good ? 0 : -1;
     if (status == 0) {
         for (uint32_t i = 0; i < m->n_slots; i++) k.edge[i] = hm_edge_of(m, i);
         sort_slots(&k, m);
         measure_usual(&k);
-        memcpy(d->usual_transfer_s, k.usual, sizeof k.usual);
         judge_links(&k, &c, f);
         judge_groups(&k, &c, f);
         if (c.found) status = describe(&k, &c, f);
@@ -284,6 +289,7 @@ int hm_find_slow_links(struct hm_diagnoser *d, struct hm_finding *f) {
     for (int i = 0; k.value && i < p->threads; i++) hm_free(k.value[i]);
     hm_free(k.value);
     hm_free(k.slot);
+    hm_free(k.spread);
     hm_free(k.first);
     hm_free(k.view);
     hm_free(k.link);
@@ -292,12 +298,12 @@ int hm_find_slow_links(struct hm_diagnoser *d, struct hm_finding *f) {
 }
 
 void hm_idealise_links(const struct hm_diagnoser *d, size_t block, size_t lane, double *duration) {
-    const struct hm_model *m = d->t->model;
+    const struct hm_job *m = d->t->job;
     (void)block;
     if (!d->slow_link) return;
     for (uint32_t i = 0; i < m->n_slots; i++)
         for (size_t k = 0; d->slow_link[lane * m->n_slots + i] && k < HM_WIDTH; k++) {
             double *now = &duration[i * HM_WIDTH + k];
-            *now = fmin(*now, d->usual_transfer_s[m->slot[i].type]);
+            *now = fmin(*now, d->usual_transfer_s[m->slot[i].peers]);
         }
 }

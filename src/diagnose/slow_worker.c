@@ -46,7 +46,7 @@ static void when_and_what(const struct hm_diagnoser *d, bool replicas, uint32_t 
             const struct hm_slow_place *a = &d->place[i];
             if ((a->stage == HM_ALL_STAGES) == replicas && a->part == part && is_slow(d, a, t)) hm_at_step(f, t);
         }
-    for (int type = 0; type < HM_OP_TYPES; type++)
+    for (uint32_t type = 0; type < d->p.types; type++)
         if (ops & 1u << type) hm_at_op_type(f, type);
 }
 

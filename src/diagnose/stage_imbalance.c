@@ -122,8 +122,8 @@ static int judge(const struct means *m, const double *mean, struct hm_finding *f
         hm_note(f, own[1] / (backward / (double)p->stages), "ratio", "backward of stage %zu over the mean stage's",
                 top);
         if (p->lanes == 1) hm_note(f, 1, "", "replicas: with one, a slow worker and a heavy stage look the same");
-        hm_at_op_type(f, HM_FORWARD_COMPUTE);
-        hm_at_op_type(f, HM_BACKWARD_COMPUTE);
+        hm_at_pass(f, HM_FORWARD);
+        hm_at_pass(f, HM_BACKWARD);
         f->strength = p->lanes == 1 ? 0.5 * strength : strength;
     }
     hm_free(number);

@@ -11,14 +11,14 @@ static const double clocks_apart_s =
     0.01; /* a transfer of -10 ms or less is a clock error (artefact, get_transfer_time) */
 
 /* The places of the ops: see struct hm_dense. */
-static int make_table(struct hm_dense *d, const struct hm_model *m) {
+static int make_table(struct hm_dense *d, const struct hm_job *m) {
     size_t rows = m->stages * HM_OP_TYPES, total = 0;
     uint32_t *most = hm_alloc(rows, sizeof *most); /* highest seq + 1 */
     uint32_t *first = hm_alloc(rows + 1, sizeof *first), *slot = NULL;
     d->first = first;
     if (most && first) {
         for (size_t i = 0; i < m->n_slots; i++) {
-            uint32_t *n = &most[m->slot[i].stage * HM_OP_TYPES + m->slot[i].type];
+            uint32_t *n = &most[m->slot[i].stage * HM_OP_TYPES + m->slot[i].cls];
             if (m->slot[i].seq + 1 > *n) *n = m->slot[i].seq + 1;
         }
         for (size_t k = 0; k < rows; k++) {
@@ -29,7 +29,7 @@ static int make_table(struct hm_dense *d, const struct hm_model *m) {
         d->slot = slot = hm_alloc(total, sizeof *slot);
         if (slot) memset(slot, 0xff, total * sizeof *slot);
         for (size_t i = 0; slot && i < m->n_slots; i++)
-            slot[first[m->slot[i].stage * HM_OP_TYPES + m->slot[i].type] + m->slot[i].seq] = (uint32_t)i;
+            slot[first[m->slot[i].stage * HM_OP_TYPES + m->slot[i].cls] + m->slot[i].seq] = (uint32_t)i;
     }
     hm_free(most);
     return slot ? 0 : -1;
@@ -38,7 +38,7 @@ static int make_table(struct hm_dense *d, const struct hm_model *m) {
 struct fill {
     struct hm_grid *g;
     const struct hm_recording *r;
-    const struct hm_model *m;
+    const struct hm_job *m;
     struct hm_dense dense;
     double **copy;            /* [thread][step in block][slot] */
     struct hm_groups *groups; /* [thread] */
@@ -120,7 +120,7 @@ static size_t take_off_waiting(struct hm_grid *g, const struct hm_groups *groups
 }
 
 /* An op alone keeps its duration. */
-static bool is_transfer(const struct hm_model *m, const struct hm_node *node) {
+static bool is_transfer(const struct hm_job *m, const struct hm_node *node) {
     return node->across >= 0 || node->n_slots > 1 || m->slot[node->first_slot].lonely;
 }
 
@@ -149,8 +149,7 @@ static int place_all(struct fill *f, struct hm_recording *r, int threads, struct
     return 0;
 }
 
-static int make_arrays(struct hm_grid *g, const struct hm_recording *r, const struct hm_model *m,
-                       struct hm_error *err) {
+static int make_arrays(struct hm_grid *g, const struct hm_recording *r, const struct hm_job *m, struct hm_error *err) {
     *g = (struct hm_grid){.steps = r->n_steps,
                           .blocks = (r->n_steps + HM_WIDTH - 1) / HM_WIDTH,
                           .lanes = r->n_lanes,
@@ -199,8 +198,7 @@ static int derive(struct fill *f, int threads, struct hm_error *err) {
     return good ? 0 : hm_fail_memory(err);
 }
 
-int hm_grid_fill(struct hm_grid *g, struct hm_recording *r, const struct hm_model *m, int threads,
-                 struct hm_error *err) {
+int hm_grid_fill(struct hm_grid *g, struct hm_recording *r, const struct hm_job *m, int threads, struct hm_error *err) {
     struct fill f = {.g = g, .r = r, .m = m};
     int status = make_arrays(g, r, m, err);
     f.dense = (struct hm_dense){.stages = m->stages,

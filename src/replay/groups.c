@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-int hm_groups_begin(struct hm_groups *s, const struct hm_grid *g, const struct hm_model *m) {
+int hm_groups_begin(struct hm_groups *s, const struct hm_grid *g, const struct hm_job *m) {
     *s = (struct hm_groups){.g = g, .m = m};
     s->latest = hm_alloc(m->n_across, sizeof *s->latest);
     return s->latest ? 0 : -1;
@@ -31,11 +31,11 @@ static void raise_to_launches(const struct hm_groups *s, const struct hm_node *n
 
 /* The recorded ends of the computes that a lonely transfer waits for stand for the launch of its other side. */
 static void raise_to_other_side(const struct hm_groups *s, const struct hm_slot *slot, size_t lane, double *latest) {
-    const struct hm_model *m = s->m;
+    const struct hm_job *m = s->m;
     const double *start = hm_grid_lane(s->g, s->g->start, s->block, lane),
                  *duration = hm_grid_lane(s->g, s->g->duration, s->block, lane);
     for (uint32_t d = slot->first_dep; d < slot->first_dep + slot->n_deps; d++) {
-        if (!hm_is_compute((int)m->slot[m->dep[d]].type)) continue;
+        if (!hm_is_pass(hm_class_of(m, m->dep[d]))) continue;
         double end[HM_WIDTH];
         for (size_t k = 0, at = (size_t)m->dep[d] * HM_WIDTH; k < HM_WIDTH; k++)
             end[k] = start[at + k] + duration[at + k];

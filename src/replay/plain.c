@@ -1,7 +1,7 @@
 /* plain.c - the replay straight from its definition, one op at a time; gives every start and end. */
 #include "replay.h"
 
-void hm_replay_plain(const struct hm_model *m, size_t lanes, const double *duration, double *start, double *end) {
+void hm_replay_plain(const struct hm_job *m, size_t lanes, const double *duration, double *start, double *end) {
     for (size_t k = 0; k < m->n_nodes; k++) {
         const struct hm_node *node = &m->node[k];
         double latest_of_all = 0;

@@ -1,4 +1,4 @@
-/* program.c - compiles a model: registers by linear scan, one code per round. */
+/* program.c - compiles a job: registers by linear scan, one code per round. */
 #include "program.h"
 
 #include <stdlib.h>
@@ -11,7 +11,7 @@ struct value {                    /* the end of one slot */
 };
 
 struct compiler {
-    const struct hm_model *m;
+    const struct hm_job *m;
     struct hm_program *p;
     struct value *value; /* [slot] */
     uint32_t *carry;     /* values carried into the round being compiled */
@@ -36,7 +36,7 @@ static uint32_t defined_in(const struct hm_node *node) {
 }
 
 static void find_lifetimes(struct compiler *c) {
-    const struct hm_model *m = c->m;
+    const struct hm_job *m = c->m;
     for (size_t i = 0; i < m->n_slots; i++) {
         uint32_t defined = defined_in(&m->node[m->slot[i].node]);
         c->value[i] = (struct value){defined, defined, UINT32_MAX, -1};
@@ -65,7 +65,7 @@ static void release(struct compiler *c, uint32_t slot) {
 }
 
 /* The distinct slots a node waits for. */
-static size_t node_deps(const struct hm_model *m, const struct hm_node *node, uint32_t *deps) {
+static size_t node_deps(const struct hm_job *m, const struct hm_node *node, uint32_t *deps) {
     size_t n = 0;
     for (uint32_t i = node->first_slot; i < node->first_slot + node->n_slots; i++)
         for (uint32_t d = 0; d < m->slot[i].n_deps; d++) {
@@ -88,8 +88,8 @@ static void define_members(struct compiler *c, struct hm_round *r, const struct 
         emit(c, r, (uint32_t)c->value[i].reg);
     }
     for (uint32_t i = node->first_slot; i < node->first_slot + node->n_slots; i++) {
-        if (c->m->slot[i].type == HM_OPTIMIZER) {
-            emit(c, r, HM_OP_OPTIMIZER);
+        if (hm_class_of(c->m, i)->ends_step) {
+            emit(c, r, HM_OP_STEP_END);
             emit(c, r, (uint32_t)c->value[i].reg);
         }
         if (c->value[i].last_round == round && c->value[i].last_node == 0) release(c, i);
@@ -98,7 +98,7 @@ static void define_members(struct compiler *c, struct hm_round *r, const struct 
 }
 
 /* Whether a slot's duration can be below 0: a transfer's, where clocks disagree. */
-static bool may_be_negative(const struct hm_model *m, uint32_t slot) {
+static bool may_be_negative(const struct hm_job *m, uint32_t slot) {
     const struct hm_node *node = &m->node[m->slot[slot].node];
     return node->across >= 0 || node->n_slots > 1 || m->slot[slot].lonely;
 }
@@ -106,7 +106,7 @@ static bool may_be_negative(const struct hm_model *m, uint32_t slot) {
 /* A step begins where its earliest op begins. Ops that wait for nothing begin at 0; one that waits for a compute begins no earlier than
  * that compute. What is left, an op that waits for transfers only, may begin before all others. Reads the registers waited for. */
 static void note_early_starts(struct compiler *c, struct hm_round *r, const struct hm_node *node) {
-    const struct hm_model *m = c->m;
+    const struct hm_job *m = c->m;
     for (uint32_t i = node->first_slot; i < node->first_slot + node->n_slots; i++) {
         const struct hm_slot *slot = &m->slot[i];
         bool may = slot->n_deps > 0;
@@ -142,7 +142,7 @@ static void compile_node(struct compiler *c, struct hm_round *r, uint32_t k, uin
 }
 
 static void compile_round(struct compiler *c, uint32_t round, uint32_t *deps) {
-    const struct hm_model *m = c->m;
+    const struct hm_job *m = c->m;
     struct hm_round *r = &c->p->round[round];
     c->n_free = 0;
     c->next_reg = c->n_carry;
@@ -170,13 +170,13 @@ static void compile_round(struct compiler *c, uint32_t round, uint32_t *deps) {
 }
 
 /* A group that waits for nothing starts with the step in every lane. */
-static bool starts_with_step(const struct hm_model *m, const struct hm_node *node) {
+static bool starts_with_step(const struct hm_job *m, const struct hm_node *node) {
     for (uint32_t i = node->first_slot; i < node->first_slot + node->n_slots; i++)
         if (m->slot[i].n_deps) return false;
     return true;
 }
 
-static size_t count_free_rounds(const struct hm_model *m) {
+static size_t count_free_rounds(const struct hm_job *m) {
     size_t rounds = m->rounds;
     for (size_t k = 0; k < m->n_nodes; k++)
         if (m->node[k].across >= 0 && !starts_with_step(m, &m->node[k]) && m->node[k].round + 1 < rounds)
@@ -184,7 +184,7 @@ static size_t count_free_rounds(const struct hm_model *m) {
     return rounds;
 }
 
-struct hm_program *hm_program_compile(const struct hm_model *m, struct hm_error *err) {
+struct hm_program *hm_program_compile(const struct hm_job *m, struct hm_error *err) {
     struct hm_program *p = hm_alloc(1, sizeof *p);
     struct compiler c = {.m = m, .p = p};
     uint32_t *deps = hm_alloc(m->n_deps + 1, sizeof *deps);

@@ -1,4 +1,4 @@
-/* program.h - a model compiled for the kernels: a small register machine, one code per round.
+/* program.h - a job compiled for the kernels: a small register machine, one code per round.
  *
  * A register holds the end of one op for eight steps. Registers are given out by liveness, so those of one lane stay in
  * the first-level cache however long the step is: only ops that somebody still waits for occupy one. Ops that later
@@ -22,11 +22,11 @@ enum hm_opcode {
     HM_OP_RUN2_3,
     HM_OP_RUN2_4,
     HM_OP_RUN2_5,
-    HM_OP_RUN_N,     /* n registers waited for, m members: words n, m, registers ... */
-    HM_OP_LAUNCH,    /* across number, n, registers: this lane's launch joins the group's latest */
-    HM_OP_LAND,      /* across number, m, registers: the members end when the group has started and moved its data */
-    HM_OP_OPTIMIZER, /* a register: the end of an optimizer op */
-    HM_OP_EARLY,     /* n, registers: an op that waits for these may start before the step's first op without them */
+    HM_OP_RUN_N,    /* n registers waited for, m members: words n, m, registers ... */
+    HM_OP_LAUNCH,   /* across number, n, registers: this lane's launch joins the group's latest */
+    HM_OP_LAND,     /* across number, m, registers: the members end when the group has started and moved its data */
+    HM_OP_STEP_END, /* a register: the end of an op that ends the step */
+    HM_OP_EARLY,    /* n, registers: an op that waits for these may start before the step's first op without them */
     HM_OPCODES
 };
 

@@ -8,7 +8,7 @@
 #ifndef HM_REPLAY_H
 #define HM_REPLAY_H
 
-#include "model/model.h"
+#include "job/job.h"
 
 /* ---- the grid: recorded times, dense ---- */
 
@@ -26,8 +26,7 @@ struct hm_grid {
 /* Fills the grid from a recording: op durations first, then transfer durations for groups. A recording that was only surveyed is read
  * straight into the arrays; returns 1 if it turns out not to be complete. A settled one is placed from its rows; if they do not fit in
  * memory, group by group, and the arrays lie in a file in $TMPDIR (or /tmp). */
-int hm_grid_fill(struct hm_grid *g, struct hm_recording *r, const struct hm_model *m, int threads,
-                 struct hm_error *err);
+int hm_grid_fill(struct hm_grid *g, struct hm_recording *r, const struct hm_job *m, int threads, struct hm_error *err);
 /* Done with `lanes` lanes of a block for now: their pages may leave memory if the grid is spilled. */
 void hm_grid_release(const struct hm_grid *g, size_t block, size_t lane, size_t lanes);
 void hm_grid_free(struct hm_grid *g);
@@ -45,12 +44,12 @@ static inline size_t hm_grid_width(const struct hm_grid *g, size_t block) {
 /* Works on one block of eight steps at a time. */
 struct hm_groups {
     const struct hm_grid *g;
-    const struct hm_model *m;
+    const struct hm_job *m;
     size_t block;
     double (*latest)[HM_WIDTH]; /* [across]: latest launch over all replicas */
 };
 /* 0, or -1 without memory. */
-int hm_groups_begin(struct hm_groups *s, const struct hm_grid *g, const struct hm_model *m);
+int hm_groups_begin(struct hm_groups *s, const struct hm_grid *g, const struct hm_job *m);
 void hm_groups_end(struct hm_groups *s);
 /* Looks at all replicas in that block: for one node, or for all. Before hm_group_start of an across node. */
 void hm_groups_gather(struct hm_groups *s, size_t block, uint32_t node);
@@ -62,7 +61,7 @@ void hm_group_start(const struct hm_groups *s, size_t lane, uint32_t node, doubl
 /* ---- the program, compiled ---- */
 
 struct hm_program;
-struct hm_program *hm_program_compile(const struct hm_model *m, struct hm_error *err);
+struct hm_program *hm_program_compile(const struct hm_job *m, struct hm_error *err);
 void hm_program_free(struct hm_program *p);
 
 /* What one lane runs with in one block. */
@@ -124,6 +123,6 @@ void hm_against(const struct hm_program *p, const struct hm_view *lanes, size_t 
 /* ---- the plain replay: every start and end of one lane set in one step, for timelines and as the reference in tests ---- */
 
 /* duration, start, end: [lane][slot]. launch_delay: same shape or NULL. Straight from the definition, one op at a time. */
-void hm_replay_plain(const struct hm_model *m, size_t lanes, const double *duration, double *start, double *end);
+void hm_replay_plain(const struct hm_job *m, size_t lanes, const double *duration, double *start, double *end);
 
 #endif

@@ -12,8 +12,8 @@
 #include <sys/stat.h>
 
 #define FIELD(kind, name)                                                                                              \
-    { #name, HM_FIELD_##kind, offsetof(struct hm_job, name) }
-const struct hm_job_field hm_job_fields[HM_JOB_FIELDS] = {
+    { #name, HM_FIELD_##kind, offsetof(struct hm_fleet_job, name) }
+const struct hm_fleet_job_field hm_fleet_job_fields[HM_JOB_FIELDS] = {
     FIELD(TEXT, file),
     FIELD(TEXT, name),
     FIELD(COUNT, dp),
@@ -46,19 +46,20 @@ const struct hm_job_field hm_job_fields[HM_JOB_FIELDS] = {
 
 /* ---- jobs --------------------------------------------------------------------------------------------------------------------- */
 
-static void clear(struct hm_job *job) {
-    *job = (struct hm_job){0};
+static void clear(struct hm_fleet_job *job) {
+    *job = (struct hm_fleet_job){0};
     for (size_t k = 0; k < HM_JOB_FIELDS; k++)
-        if (hm_job_fields[k].kind == HM_FIELD_NUMBER) *hm_job_number(job, &hm_job_fields[k]) = NAN;
+        if (hm_fleet_job_fields[k].kind == HM_FIELD_NUMBER) *hm_fleet_job_number(job, &hm_fleet_job_fields[k]) = NAN;
 }
 
-void hm_job_release(struct hm_job *job) {
+void hm_fleet_job_release(struct hm_fleet_job *job) {
     for (size_t k = 0; k < HM_JOB_FIELDS; k++)
-        if (hm_job_fields[k].kind == HM_FIELD_TEXT) hm_free((char *)*hm_job_text(job, &hm_job_fields[k]));
+        if (hm_fleet_job_fields[k].kind == HM_FIELD_TEXT)
+            hm_free((char *)*hm_fleet_job_text(job, &hm_fleet_job_fields[k]));
 }
 
-struct hm_job *hm_job_add(struct hm_job_list *list, struct hm_error *err) {
-    struct hm_job *grown = hm_grow(list->job, list->n, &list->capacity, sizeof *grown);
+struct hm_fleet_job *hm_fleet_job_add(struct hm_fleet_job_list *list, struct hm_error *err) {
+    struct hm_fleet_job *grown = hm_grow(list->job, list->n, &list->capacity, sizeof *grown);
     if (!grown) {
         hm_fail_memory(err);
         return NULL;
@@ -72,7 +73,7 @@ struct hm_job *hm_job_add(struct hm_job_list *list, struct hm_error *err) {
 
 struct box {
     struct hm_fleet f;
-    struct hm_job_list list;
+    struct hm_fleet_job_list list;
     char **path; /* JSON results found */
     size_t n_paths, path_capacity;
     struct hm_fleet_skipped *skipped;
@@ -160,7 +161,7 @@ static int take_input(struct box *b, const char *path, struct hm_error *err) {
     struct hm_error why = {0};
     if (stat(path, &st) == 0 && S_ISDIR(st.st_mode)) return search_folder(b, path, 0, err);
     if (!hm_ends_with(path, ".parquet")) return add_path(b, hm_strdup(path), err);
-    if (hm_jobs_read_parquet(path, &b->list, &why) == 0) return 0;
+    if (hm_fleet_read_parquet(path, &b->list, &why) == 0) return 0;
     if (why.code == HM_ERR_MEMORY) return hm_fail_memory(err);
     return skip(b, path, reason_of(&why, path), err);
 }
@@ -169,7 +170,7 @@ static int take_input(struct box *b, const char *path, struct hm_error *err) {
 
 struct reading {
     struct box *b;
-    struct hm_job *job;       /* [path] */
+    struct hm_fleet_job *job; /* [path] */
     struct hm_error *failure; /* [thread]: the latest */
     char **why;               /* [path] reason to skip it */
     pthread_mutex_t lock;
@@ -187,7 +188,7 @@ static void read_one(void *context, size_t i, int thread) {
     bool good = (r->job[i].file = hm_strdup(r->b->path[i])) != NULL;
     if (!good)
         atomic_store(&r->stop, HM_ERR_MEMORY);
-    else if (hm_job_read_json(r->b->path[i], &r->job[i], failure) != 0) {
+    else if (hm_fleet_job_read_json(r->b->path[i], &r->job[i], failure) != 0) {
         r->why[i] = hm_strdup(reason_of(failure, r->b->path[i]));
         if (failure->code == HM_ERR_MEMORY || !r->why[i]) atomic_store(&r->stop, HM_ERR_MEMORY);
     }
@@ -202,11 +203,11 @@ static void read_one(void *context, size_t i, int thread) {
 static int take_results(struct reading *r, struct hm_error *err) {
     int status = 0;
     for (size_t i = 0; i < r->b->n_paths; i++) {
-        struct hm_job *job = status == 0 && !r->why[i] ? hm_job_add(&r->b->list, err) : NULL;
+        struct hm_fleet_job *job = status == 0 && !r->why[i] ? hm_fleet_job_add(&r->b->list, err) : NULL;
         if (job) {
             *job = r->job[i];
         } else {
-            hm_job_release(&r->job[i]);
+            hm_fleet_job_release(&r->job[i]);
             if (status == 0) status = r->why[i] ? skip(r->b, r->b->path[i], r->why[i], err) : -1;
         }
     }
@@ -227,7 +228,7 @@ static int read_results(struct box *b, int threads, hm_progress_fn progress, voi
         if (atomic_load(&r.stop) == HM_OK) {
             status = take_results(&r, err);
         } else {
-            for (size_t i = 0; i < b->n_paths; i++) hm_job_release(&r.job[i]);
+            for (size_t i = 0; i < b->n_paths; i++) hm_fleet_job_release(&r.job[i]);
             status = atomic_load(&r.stop) == HM_ERR_CANCELLED ? hm_fail(err, HM_ERR_CANCELLED, "stopped")
                                                               : hm_fail_memory(err);
         }
@@ -283,7 +284,7 @@ struct hm_fleet *hm_fleet_read(const char *const *paths, size_t n, int threads, 
 void hm_fleet_free(struct hm_fleet *fleet) {
     if (!fleet) return;
     struct box *b = (struct box *)fleet;
-    for (size_t i = 0; i < b->list.n; i++) hm_job_release(&b->list.job[i]);
+    for (size_t i = 0; i < b->list.n; i++) hm_fleet_job_release(&b->list.job[i]);
     for (size_t i = 0; i < b->n_paths; i++) hm_free(b->path[i]);
     for (size_t i = 0; i < b->n_skipped; i++) {
         hm_free((char *)b->skipped[i].file);

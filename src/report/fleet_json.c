@@ -62,7 +62,7 @@ static bool text(const json_t *object, const char *key, const char **copy) {
 }
 
 /* Quantiles of step slowdown / job slowdown: how steady the slowness is (OSDI 2025, section 4.2). */
-static bool step_quantiles(const json_t *result, struct hm_job *job) {
+static bool step_quantiles(const json_t *result, struct hm_fleet_job *job) {
     const json_t *steps = json_object_get(result, "steps");
     size_t n = 0;
     double *ratio = hm_alloc(json_array_size(steps) + 1, sizeof *ratio);
@@ -80,7 +80,7 @@ static bool step_quantiles(const json_t *result, struct hm_job *job) {
 }
 
 /* The cause that a repair would win most from, and the names of all. */
-static bool causes(const json_t *result, struct hm_job *job) {
+static bool causes(const json_t *result, struct hm_fleet_job *job) {
     const json_t *list = json_object_get(result, "causes"), *most = NULL;
     struct hm_str names = {0};
     for (size_t i = 0; i < json_array_size(list); i++) {
@@ -99,7 +99,7 @@ static bool causes(const json_t *result, struct hm_job *job) {
     return !names.failed && (!most || text(most, "cause", &job->cause));
 }
 
-static bool best_fix(const json_t *result, struct hm_job *job) {
+static bool best_fix(const json_t *result, struct hm_fleet_job *job) {
     const json_t *list = json_object_get(result, "fixes"), *best = NULL;
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *f = json_array_get(list, i);
@@ -109,7 +109,7 @@ static bool best_fix(const json_t *result, struct hm_job *job) {
     return !best || text(best, "fix", &job->fix);
 }
 
-static bool fill(const json_t *result, struct hm_job *job) {
+static bool fill(const json_t *result, struct hm_fleet_job *job) {
     const json_t *layout = json_object_get(result, "job"), *mean = json_object_get(result, "mean_step_s");
     job->dp = count(layout, "dp"), job->pp = count(layout, "pp"), job->tp = count(layout, "tp"),
     job->cp = count(layout, "cp");
@@ -131,7 +131,7 @@ static bool fill(const json_t *result, struct hm_job *job) {
     return good;
 }
 
-int hm_job_read_json(const char *path, struct hm_job *job, struct hm_error *err) {
+int hm_fleet_job_read_json(const char *path, struct hm_fleet_job *job, struct hm_error *err) {
     size_t size = 0;
     char *bytes = read_file(path, &size, err);
     if (!bytes) return -1;

@@ -7,7 +7,7 @@
 
 static const double straggles = 1.1, trusted = 0.05, severe = 3; /* S, discrepancy and S in the paper */
 
-static double wasted(const struct hm_job *job) {
+static double wasted(const struct hm_fleet_job *job) {
     return job->waste > 0 ? job->gpu_hours * job->waste : 0;
 }
 
@@ -25,14 +25,14 @@ static int worst_first(const void *a, const void *b) {
 }
 
 /* `scratch` holds two doubles a job. */
-static void rank(const struct hm_fleet *f, size_t *order, double (*score)(const struct hm_job *), void *scratch) {
+static void rank(const struct hm_fleet *f, size_t *order, double (*score)(const struct hm_fleet_job *), void *scratch) {
     struct ranked *r = scratch;
     for (size_t i = 0; i < f->n_jobs; i++) r[i] = (struct ranked){score(&f->jobs[i]), i};
     qsort(r, f->n_jobs, sizeof *r, worst_first);
     for (size_t i = 0; i < f->n_jobs; i++) order[i] = r[i].index;
 }
 
-static double slowdown_of(const struct hm_job *job) {
+static double slowdown_of(const struct hm_fleet_job *job) {
     return job->slowdown;
 }
 
@@ -62,7 +62,7 @@ static void quantiles(struct hm_fleet *f, const size_t *by_slowdown, double *scr
 
 /* ---- groups ------------------------------------------------------------------------------------------------------------------------- */
 
-static size_t size_class(const struct hm_job *job) {
+static size_t size_class(const struct hm_fleet_job *job) {
     size_t k = 0;
     for (int64_t limit = 128; k + 1 < HM_FLEET_SIZES && job->world >= limit; limit *= 2) k++;
     return k;
@@ -72,7 +72,7 @@ static const char *const cause_names[HM_FLEET_CAUSES] = {"slow-worker",        "
                                                          "garbage-collection", "slow-link",       "data-loading",
                                                          "replica-imbalance",  "other",           "none named"};
 
-static size_t cause_class(const struct hm_job *job) {
+static size_t cause_class(const struct hm_fleet_job *job) {
     if (job->slowdown < straggles) return HM_FLEET_CAUSES; /* in no group */
     if (!job->cause) return HM_FLEET_CAUSES - 1;
     size_t k = 0;
@@ -80,11 +80,11 @@ static size_t cause_class(const struct hm_job *job) {
     return k;
 }
 
-static struct hm_job_group group(const struct hm_fleet *f, const char *name, size_t (*class_of)(const struct hm_job *),
-                                 size_t class, double *scratch) {
-    struct hm_job_group g = {.name = name};
+static struct hm_fleet_job_group group(const struct hm_fleet *f, const char *name,
+                                       size_t (*class_of)(const struct hm_fleet_job *), size_t class, double *scratch) {
+    struct hm_fleet_job_group g = {.name = name};
     for (size_t i = 0; i < f->n_jobs; i++) {
-        const struct hm_job *job = &f->jobs[i];
+        const struct hm_fleet_job *job = &f->jobs[i];
         if (class_of(job) != class) continue;
         scratch[g.jobs++] = job->slowdown;
         g.straggling += job->slowdown >= straggles;
@@ -110,7 +110,7 @@ static void groups(struct hm_fleet *f, double *scratch) {
 
 static void count_jobs(struct hm_fleet *f) {
     for (size_t i = 0; i < f->n_jobs; i++) {
-        const struct hm_job *job = &f->jobs[i];
+        const struct hm_fleet_job *job = &f->jobs[i];
         f->gpu_hours += job->gpu_hours;
         f->wasted_gpu_hours += wasted(job);
         f->distrusted += fabs(job->discrepancy) > trusted;

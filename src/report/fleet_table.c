@@ -1,4 +1,4 @@
-/* fleet_table.c - the table `jobs` in DuckDB: Parquet in and out, and SQL. Its columns are hm_job_fields. */
+/* fleet_table.c - the table `jobs` in DuckDB: Parquet in and out, and SQL. Its columns are hm_fleet_job_fields. */
 #include "fleet.h"
 
 #include "base/database.h"
@@ -27,17 +27,17 @@ static int run(struct hm_database *d, const char *sql, duckdb_result *result, en
     return -1;
 }
 
-static const char *type_of(const struct hm_job_field *f) {
+static const char *type_of(const struct hm_fleet_job_field *f) {
     return f->kind == HM_FIELD_TEXT ? "VARCHAR" : f->kind == HM_FIELD_COUNT ? "BIGINT" : "DOUBLE";
 }
 
-static void append_row(duckdb_appender appender, const struct hm_job *job) {
+static void append_row(duckdb_appender appender, const struct hm_fleet_job *job) {
     for (size_t k = 0; k < HM_JOB_FIELDS; k++) {
-        const struct hm_job_field *f = &hm_job_fields[k];
-        const char *text = f->kind == HM_FIELD_TEXT ? *hm_job_text((struct hm_job *)job, f) : NULL;
-        double number = f->kind == HM_FIELD_NUMBER ? *hm_job_number((struct hm_job *)job, f) : 0;
+        const struct hm_fleet_job_field *f = &hm_fleet_job_fields[k];
+        const char *text = f->kind == HM_FIELD_TEXT ? *hm_fleet_job_text((struct hm_fleet_job *)job, f) : NULL;
+        double number = f->kind == HM_FIELD_NUMBER ? *hm_fleet_job_number((struct hm_fleet_job *)job, f) : 0;
         if (f->kind == HM_FIELD_COUNT)
-            duckdb_append_int64(appender, *hm_job_count((struct hm_job *)job, f));
+            duckdb_append_int64(appender, *hm_fleet_job_count((struct hm_fleet_job *)job, f));
         else if (f->kind == HM_FIELD_NUMBER && !isnan(number))
             duckdb_append_double(appender, number);
         else if (text)
@@ -54,7 +54,7 @@ static int open_jobs(struct hm_database *d, const struct hm_fleet *fleet, struct
     struct hm_str sql = {0};
     hm_str_add(&sql, "CREATE TABLE jobs (");
     for (size_t k = 0; k < HM_JOB_FIELDS; k++)
-        hm_str_add(&sql, "%s%s %s", k ? ", " : "", hm_job_fields[k].name, type_of(&hm_job_fields[k]));
+        hm_str_add(&sql, "%s%s %s", k ? ", " : "", hm_fleet_job_fields[k].name, type_of(&hm_fleet_job_fields[k]));
     hm_str_add(&sql, ")");
     int status = sql.failed ? hm_fail_memory(err) : run(d, sql.text, NULL, HM_ERR_MEMORY, "the table of jobs", err);
     hm_str_free(&sql);
@@ -93,28 +93,28 @@ int hm_fleet_write_parquet(const struct hm_fleet *fleet, const char *path, struc
 }
 
 /* One value of a chunk into a job. False without memory. */
-static bool take(struct hm_job *job, const struct hm_job_field *f, void *values, idx_t row) {
+static bool take(struct hm_fleet_job *job, const struct hm_fleet_job_field *f, void *values, idx_t row) {
     if (f->kind == HM_FIELD_COUNT) {
-        *hm_job_count(job, f) = ((int64_t *)values)[row];
+        *hm_fleet_job_count(job, f) = ((int64_t *)values)[row];
     } else if (f->kind == HM_FIELD_NUMBER) {
-        *hm_job_number(job, f) = ((double *)values)[row];
+        *hm_fleet_job_number(job, f) = ((double *)values)[row];
     } else {
         duckdb_string_t *s = &((duckdb_string_t *)values)[row];
-        return (*hm_job_text(job, f) = hm_sprintf("%.*s", (int)duckdb_string_t_length(*s), duckdb_string_t_data(s))) !=
-               NULL;
+        return (*hm_fleet_job_text(job, f) =
+                    hm_sprintf("%.*s", (int)duckdb_string_t_length(*s), duckdb_string_t_data(s))) != NULL;
     }
     return true;
 }
 
-static int take_chunk(duckdb_data_chunk chunk, const char *path, struct hm_job_list *list, struct hm_error *err) {
+static int take_chunk(duckdb_data_chunk chunk, const char *path, struct hm_fleet_job_list *list, struct hm_error *err) {
     for (idx_t row = 0; row < duckdb_data_chunk_get_size(chunk); row++) {
-        struct hm_job *job = hm_job_add(list, err);
+        struct hm_fleet_job *job = hm_fleet_job_add(list, err);
         if (!job) return -1;
         for (size_t k = 0; k < HM_JOB_FIELDS; k++) {
             duckdb_vector column = duckdb_data_chunk_get_vector(chunk, k);
             uint64_t *valid = duckdb_vector_get_validity(column);
             if (valid && !duckdb_validity_row_is_valid(valid, row)) continue;
-            if (!take(job, &hm_job_fields[k], duckdb_vector_get_data(column), row)) return hm_fail_memory(err);
+            if (!take(job, &hm_fleet_job_fields[k], duckdb_vector_get_data(column), row)) return hm_fail_memory(err);
         }
         if (!isfinite(job->slowdown) || job->slowdown <= 0)
             return hm_fail(err, HM_ERR_INPUT,
@@ -125,7 +125,7 @@ static int take_chunk(duckdb_data_chunk chunk, const char *path, struct hm_job_l
     return 0;
 }
 
-int hm_jobs_read_parquet(const char *path, struct hm_job_list *list, struct hm_error *err) {
+int hm_fleet_read_parquet(const char *path, struct hm_fleet_job_list *list, struct hm_error *err) {
     /* Named through our descriptor: DuckDB would take a path with * or :// for a pattern or an address. */
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) return hm_fail(err, HM_ERR_IO, "%s: %s; check the name and the permissions", path, strerror(errno));
@@ -136,7 +136,8 @@ int hm_jobs_read_parquet(const char *path, struct hm_job_list *list, struct hm_e
     int status = hm_database_open(&d, 0, true, "the table of jobs", err);
     hm_str_add(&sql, "SELECT ");
     for (size_t k = 0; k < HM_JOB_FIELDS; k++)
-        hm_str_add(&sql, "%sCAST(%s AS %s)", k ? ", " : "", hm_job_fields[k].name, type_of(&hm_job_fields[k]));
+        hm_str_add(&sql, "%sCAST(%s AS %s)", k ? ", " : "", hm_fleet_job_fields[k].name,
+                   type_of(&hm_fleet_job_fields[k]));
     hm_str_add(&sql, " FROM read_parquet('/proc/self/fd/%d')", fd);
     if (status == 0) {
         struct hm_error why = {0};
@@ -153,7 +154,7 @@ int hm_jobs_read_parquet(const char *path, struct hm_job_list *list, struct hm_e
             duckdb_destroy_result(&result);
         }
     }
-    while (status != 0 && list->n > before) hm_job_release(&list->job[--list->n]);
+    while (status != 0 && list->n > before) hm_fleet_job_release(&list->job[--list->n]);
     hm_database_close(&d);
     hm_str_free(&sql);
     close(fd);

@@ -13,7 +13,7 @@ static double part(double some, double all) {
     return all > 0 ? some / all : NAN;
 }
 
-static const char *name_of(const struct hm_job *job) {
+static const char *name_of(const struct hm_fleet_job *job) {
     return job->name && *job->name ? job->name : job->file ? job->file : "";
 }
 
@@ -35,7 +35,7 @@ static void text_quantiles(struct hm_str *s, const char *what, const double *val
     hm_str_add(s, "\n");
 }
 
-static void text_groups(struct hm_str *s, const struct hm_job_group *g, size_t n, double all, const char *share) {
+static void text_groups(struct hm_str *s, const struct hm_fleet_job_group *g, size_t n, double all, const char *share) {
     char mean[32], p90[32], most[32], of[32], waste[32];
     for (size_t k = 0; k < n; k++) {
         if (g[k].jobs == 0) continue;
@@ -50,7 +50,7 @@ static void text_groups(struct hm_str *s, const struct hm_job_group *g, size_t n
 
 static void text_worst(struct hm_str *s, const struct hm_fleet *f, const size_t *order) {
     for (size_t k = 0; k < f->n_jobs && k < WORST; k++) {
-        const struct hm_job *job = &f->jobs[order[k]];
+        const struct hm_fleet_job *job = &f->jobs[order[k]];
         hm_str_add(s, "  %-30s%9.3f%9lld%15.1f  %-20s%s\n", name_of(job), job->slowdown, (long long)job->world,
                    job->waste > 0 ? job->gpu_hours * job->waste : 0, job->cause ? job->cause : "-",
                    job->fix ? job->fix : "");
@@ -109,8 +109,8 @@ static void json_quantiles(struct hm_json *j, const char *key, const struct hm_f
     hm_json_end_object(j);
 }
 
-static void json_groups(struct hm_json *j, const char *key, const char *name, const struct hm_job_group *g, size_t n,
-                        double all) {
+static void json_groups(struct hm_json *j, const char *key, const char *name, const struct hm_fleet_job_group *g,
+                        size_t n, double all) {
     hm_json_array(j, key);
     for (size_t k = 0; k < n; k++) {
         hm_json_object(j, NULL);
@@ -137,16 +137,16 @@ static void json_share(struct hm_json *j, const char *key, size_t n, size_t all,
     hm_json_end_object(j);
 }
 
-static void json_job(struct hm_json *j, const struct hm_job *job) {
+static void json_job(struct hm_json *j, const struct hm_fleet_job *job) {
     hm_json_object(j, NULL);
     for (size_t k = 0; k < HM_JOB_FIELDS; k++) {
-        const struct hm_job_field *f = &hm_job_fields[k];
+        const struct hm_fleet_job_field *f = &hm_fleet_job_fields[k];
         if (f->kind == HM_FIELD_TEXT)
-            hm_json_string(j, f->name, *hm_job_text((struct hm_job *)job, f));
+            hm_json_string(j, f->name, *hm_fleet_job_text((struct hm_fleet_job *)job, f));
         else if (f->kind == HM_FIELD_COUNT)
-            hm_json_integer(j, f->name, *hm_job_count((struct hm_job *)job, f));
+            hm_json_integer(j, f->name, *hm_fleet_job_count((struct hm_fleet_job *)job, f));
         else
-            hm_json_number(j, f->name, *hm_job_number((struct hm_job *)job, f));
+            hm_json_number(j, f->name, *hm_fleet_job_number((struct hm_fleet_job *)job, f));
     }
     hm_json_end_object(j);
 }
@@ -211,19 +211,19 @@ static void json_jobs(struct hm_json *j, const struct hm_fleet *f) {
     hm_json_object(j, NULL);
     hm_json_integer(j, "stride", (int64_t)stride);
     for (size_t w = 0; w < sizeof wanted / sizeof wanted[0]; w++) {
-        const struct hm_job_field *field = hm_job_fields;
+        const struct hm_fleet_job_field *field = hm_fleet_job_fields;
         while (strcmp(field->name, wanted[w]) != 0) field++;
         hm_json_array(j, wanted[w]);
         for (size_t i = 0; i < f->n_jobs; i += stride) {
-            struct hm_job *job = (struct hm_job *)&f->jobs[f->by_slowdown[i]];
+            struct hm_fleet_job *job = (struct hm_fleet_job *)&f->jobs[f->by_slowdown[i]];
             if (strcmp(wanted[w], "name") == 0)
                 hm_json_string(j, NULL, name_of(job));
             else if (field->kind == HM_FIELD_TEXT)
-                hm_json_string(j, NULL, *hm_job_text(job, field));
+                hm_json_string(j, NULL, *hm_fleet_job_text(job, field));
             else if (field->kind == HM_FIELD_COUNT)
-                hm_json_integer(j, NULL, *hm_job_count(job, field));
+                hm_json_integer(j, NULL, *hm_fleet_job_count(job, field));
             else
-                hm_json_number(j, NULL, *hm_job_number(job, field));
+                hm_json_number(j, NULL, *hm_fleet_job_number(job, field));
         }
         hm_json_end_array(j);
     }

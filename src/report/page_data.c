@@ -108,7 +108,7 @@ static double latest_launch(const struct timeline *tl, const struct hm_node *nod
 }
 
 static void take_recorded(const struct timeline *tl, struct replica *r, size_t lane) {
-    const struct hm_model *m = tl->t->model;
+    const struct hm_job *m = tl->t->job;
     r->dp_rank = tl->t->recording->lanes[lane];
     for (size_t k = 0; k < m->n_nodes; k++) {
         const struct hm_node *node = &m->node[k];
@@ -122,10 +122,10 @@ static void take_recorded(const struct timeline *tl, struct replica *r, size_t l
 }
 
 static int take_ideal(const struct timeline *tl, struct replica *r) {
-    const struct hm_model *m = tl->t->model;
+    const struct hm_job *m = tl->t->job;
     double *duration = hm_alloc(m->n_slots, sizeof *duration);
     if (!duration) return -1;
-    for (size_t i = 0; i < m->n_slots; i++) duration[i] = tl->t->ideal_s[m->slot[i].type];
+    for (size_t i = 0; i < m->n_slots; i++) duration[i] = tl->t->ideal_s[m->slot[i].peers];
     hm_replay_plain(m, 1, duration, r->start, r->end); /* without stragglers all replicas are alike */
     for (size_t i = 0; i < m->n_slots; i++)
         r->move[i] = grouped(&m->node[m->slot[i].node]) ? r->end[i] - fmax(0, duration[i]) : r->start[i];
@@ -159,7 +159,7 @@ static void choose_lanes(const struct timeline *tl, const struct hm_analysis *a,
 
 /* Shows all ops, or the longest MAX_OPS. */
 static int choose_ops(struct timeline *tl) {
-    size_t slots = tl->t->model->n_slots;
+    size_t slots = tl->t->job->n_slots;
     double *longest = hm_alloc(slots, sizeof *longest), *sorted = hm_alloc(slots, sizeof *sorted);
     tl->shown = hm_alloc(slots, sizeof *tl->shown);
     if (longest && sorted && tl->shown) {
@@ -181,7 +181,7 @@ static int choose_ops(struct timeline *tl) {
 static double last_end(const struct timeline *tl) {
     double last = 0;
     for (size_t k = 0; k < tl->n; k++)
-        for (size_t i = 0; i < tl->t->model->n_slots; i++) last = fmax(last, tl->replica[k].end[i]);
+        for (size_t i = 0; i < tl->t->job->n_slots; i++) last = fmax(last, tl->replica[k].end[i]);
     return last;
 }
 
@@ -192,7 +192,7 @@ static int32_t field_of(const struct hm_slot *s, enum field f) {
     case F_STAGE:
         return (int32_t)s->stage;
     case F_TYPE:
-        return (int32_t)s->type;
+        return (int32_t)s->cls;
     case F_SEQ:
         return (int32_t)s->seq;
     case F_MICROBATCH:
@@ -213,14 +213,14 @@ static void write_timeline(struct hm_json *j, const struct timeline *tl, bool *f
     while (last_end(tl) / tick > 1e9) tick *= 10;
     hm_json_object(j, "timeline");
     hm_json_integer(j, "step", (int64_t)tl->step); /* index into the analysis' steps */
-    hm_json_integer(j, "ops", (int64_t)tl->t->model->n_slots);
+    hm_json_integer(j, "ops", (int64_t)tl->t->job->n_slots);
     hm_json_integer(j, "shown", (int64_t)tl->n_shown);
     hm_json_number(j, "tick_s", tick);
     hm_json_array(j, "op_types");
-    for (int k = 0; k < HM_OP_TYPES; k++) hm_json_string(j, NULL, hm_op_types[k].name);
+    for (size_t k = 0; k < tl->t->job->n_classes; k++) hm_json_string(j, NULL, tl->t->job->cls[k].name);
     hm_json_end_array(j);
     for (int f = 0; f < FIELDS; f++) {
-        for (size_t i = 0; i < tl->n_shown; i++) values[i] = field_of(&tl->t->model->slot[tl->shown[i]], (enum field)f);
+        for (size_t i = 0; i < tl->n_shown; i++) values[i] = field_of(&tl->t->job->slot[tl->shown[i]], (enum field)f);
         pack(j, names[f], values, tl->n_shown, failed);
     }
     hm_json_array(j, "replicas");
@@ -247,7 +247,7 @@ static void write_timeline(struct hm_json *j, const struct timeline *tl, bool *f
 
 static void timeline(struct hm_json *j, const struct hm_trace *t, const struct hm_analysis *a, bool *failed) {
     struct timeline tl = {.t = t, .step = worst_step(a)};
-    size_t slots = t->model->n_slots, worst, typical;
+    size_t slots = t->job->n_slots, worst, typical;
     double *times = hm_alloc((size_t)REPLICAS * 3, slots * sizeof *times);
     if (times && t->grid.start) {
         choose_lanes(&tl, a, &worst, &typical);

@@ -16,9 +16,9 @@ static const char *const stream_name[STREAMS] = {"compute",      "DP communicati
 /* Thread ids: unique over the whole file, never equal to a process id. */
 enum { TIDS_A_LANE = HM_MAX_STAGES * STREAMS + 1 };
 
-static int stream_of(uint32_t type) {
-    if (hm_is_p2p((int)type)) return P2P_FIRST + (int)(type - HM_FORWARD_SEND);
-    return hm_is_compute((int)type) || type == HM_GC || type == HM_OPTIMIZER ? COMPUTE : DP_COMM;
+static uint32_t stream_of(const struct hm_class *c) {
+    if (hm_is_point_to_point(c)) return P2P_FIRST + (c->phase == HM_BACKWARD ? 2u : 0u) + (c->kind == HM_RECV);
+    return c->kind == HM_COLLECTIVE ? DP_COMM : COMPUTE;
 }
 
 struct event {
@@ -136,18 +136,17 @@ static void add_or_null(struct hm_str *s, int32_t value) {
 
 /* Microbatch and chunk of every slot; those of a transfer are those of the compute it serves. */
 static int describe_slots(struct timeline *w) {
-    const struct hm_model *m = w->t->model;
+    const struct hm_job *m = w->t->job;
     int32_t *serves = hm_alloc(m->n_slots, sizeof *serves); /* a slot + 1 */
     if (!serves) return -1;
     for (uint32_t i = 0; i < m->n_slots; i++)
         for (uint32_t d = m->slot[i].first_dep; d < m->slot[i].first_dep + m->slot[i].n_deps; d++) {
             uint32_t on = m->dep[d];
-            int type = (int)m->slot[i].type, other = (int)m->slot[on].type;
+            const struct hm_class *c = hm_class_of(m, i), *other = hm_class_of(m, on);
             if (m->slot[i].stage != m->slot[on].stage) continue;
-            if (hm_is_send(type) && other == (type == HM_FORWARD_SEND ? HM_FORWARD_COMPUTE : HM_BACKWARD_COMPUTE)) {
+            if (c->kind == HM_SEND && hm_is_pass(other) && other->phase == c->phase) {
                 if (!serves[i] || m->slot[on].seq > m->slot[serves[i] - 1].seq) serves[i] = (int32_t)on + 1;
-            } else if (hm_is_p2p(other) && !hm_is_send(other) &&
-                       type == (other == HM_FORWARD_RECV ? HM_FORWARD_COMPUTE : HM_BACKWARD_COMPUTE)) {
+            } else if (other->kind == HM_RECV && hm_is_pass(c) && other->phase == c->phase) {
                 serves[on] = (int32_t)i + 1;
             }
         }
@@ -155,8 +154,8 @@ static int describe_slots(struct timeline *w) {
     for (uint32_t i = 0; i < m->n_slots && good; i++) {
         const struct hm_slot *slot = &m->slot[i], *of = serves[i] ? &m->slot[serves[i] - 1] : slot;
         struct hm_str s = {0};
-        hm_str_add(&s, ",\"name\":\"%s\",\"args\":{\"microbatch\":", hm_op_types[slot->type].name);
-        add_or_null(&s, slot->type == HM_GC ? -1 : of->mb); /* gc rows say 0 there, whichever it was */
+        hm_str_add(&s, ",\"name\":\"%s\",\"args\":{\"microbatch\":", hm_class_of(m, i)->name);
+        add_or_null(&s, hm_class_of(m, i)->kind == HM_PAUSE ? -1 : of->mb); /* gc rows say 0 there, whichever it was */
         hm_str_add(&s, ",\"chunk\":");
         add_or_null(&s, of->mc);
         hm_str_add(&s, ",\"seq\":%u,\"step\":", slot->seq);
@@ -168,13 +167,12 @@ static int describe_slots(struct timeline *w) {
 }
 
 static void list_tracks(struct timeline *w) {
-    const struct hm_model *m = w->t->model;
+    const struct hm_job *m = w->t->job;
     uint32_t *first = w->track_first;
-    for (uint32_t i = 0; i < m->n_slots; i++)
-        first[m->slot[i].stage * STREAMS + (uint32_t)stream_of(m->slot[i].type) + 1]++;
+    for (uint32_t i = 0; i < m->n_slots; i++) first[m->slot[i].stage * STREAMS + stream_of(hm_class_of(m, i)) + 1]++;
     for (size_t k = 0; k < w->tracks; k++) first[k + 1] += first[k];
     for (uint32_t i = 0; i < m->n_slots; i++)
-        w->track[first[m->slot[i].stage * STREAMS + (uint32_t)stream_of(m->slot[i].type)]++] = i;
+        w->track[first[m->slot[i].stage * STREAMS + stream_of(hm_class_of(m, i))]++] = i;
     memmove(first + 1, first, w->tracks * sizeof *first); /* each first has become the next one's */
     first[0] = 0;
 }
@@ -219,7 +217,7 @@ static void draw_step(struct timeline *w, uint32_t lane, size_t step, const doub
 
 /* The grid holds transfer durations: a member of a group ends when the last one has launched and the data have moved. */
 static void find_ends(struct timeline *w, size_t block, size_t lane) {
-    const struct hm_model *m = w->t->model;
+    const struct hm_job *m = w->t->job;
     const struct hm_grid *g = &w->t->grid;
     const double *duration = hm_grid_lane(g, g->duration, block, lane);
     for (uint32_t k = 0; k < m->n_nodes; k++) {
@@ -250,9 +248,9 @@ static void draw_recording(struct timeline *w) {
 
 /* With ideal durations all replicas and steps are alike: one lane stands for them. */
 static double replay_ideal(struct timeline *w, double *duration) {
-    const struct hm_model *m = w->t->model;
+    const struct hm_job *m = w->t->job;
     double last = 0;
-    for (size_t i = 0; i < m->n_slots; i++) duration[i] = w->t->ideal_s[m->slot[i].type];
+    for (size_t i = 0; i < m->n_slots; i++) duration[i] = w->t->ideal_s[m->slot[i].peers];
     hm_replay_plain(m, 1, duration, w->start, w->end);
     for (size_t i = 0; i < m->n_slots; i++) last = fmax(last, w->end[i]);
     return last;
@@ -278,7 +276,7 @@ static void lay_out_steps(struct timeline *w, double ideal_step_s) {
 }
 
 static int prepare(struct timeline *w) {
-    const struct hm_model *m = w->t->model;
+    const struct hm_job *m = w->t->job;
     w->tracks = m->stages * STREAMS;
     w->track = hm_alloc(m->n_slots, sizeof *w->track);
     w->track_first = hm_alloc(w->tracks + 2, sizeof *w->track_first);
@@ -296,7 +294,7 @@ static int prepare(struct timeline *w) {
 }
 
 static void release(struct timeline *w) {
-    for (size_t i = 0; w->args && i < w->t->model->n_slots; i++) hm_free(w->args[i]);
+    for (size_t i = 0; w->args && i < w->t->job->n_slots; i++) hm_free(w->args[i]);
     hm_free(w->args);
     hm_free(w->track);
     hm_free(w->track_first);
@@ -310,7 +308,7 @@ static void release(struct timeline *w) {
 
 static int write_all(struct timeline *w, bool ideal, struct hm_error *err) {
     double ideal_step_s = NAN;
-    double *duration = hm_alloc(w->t->model->n_slots, sizeof *duration);
+    double *duration = hm_alloc(w->t->job->n_slots, sizeof *duration);
     if (!duration) return hm_fail_memory(err);
     if (ideal) ideal_step_s = replay_ideal(w, duration);
     hm_free(duration);

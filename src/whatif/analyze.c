@@ -62,6 +62,7 @@ static void *own(struct box *box, size_t count, size_t size) {
 void hm_analysis_free(struct hm_analysis *analysis) {
     if (!analysis) return;
     struct box *box = (struct box *)analysis;
+    for (size_t f = 0; f < analysis->n_families; f++) hm_free((char *)analysis->by_op_type[f].name);
     for (size_t i = 0; i < box->n_owned; i++) hm_free(box->owned[i]);
     for (size_t i = 0; analysis->dropped && i < analysis->n_dropped; i++) {
         hm_free((char *)analysis->dropped[i].what);
@@ -132,7 +133,7 @@ static void replay_scenario(void *context, size_t index, int thread) {
 /* The scenarios: everything original; all but the last stage original; each op family; each stage (the last one last). */
 static int make_scenarios(struct run *r) {
     r->first_family = FIXED_SCENARIOS;
-    r->first_stage = FIXED_SCENARIOS + HM_FAMILIES;
+    r->first_stage = FIXED_SCENARIOS + r->t->job->n_families;
     r->n_scenarios = r->first_stage + r->stages;
     r->keep = hm_alloc(r->n_scenarios, sizeof *r->keep);
     r->optimizer = hm_alloc(r->n_scenarios * r->steps, sizeof(double));
@@ -141,9 +142,9 @@ static int make_scenarios(struct run *r) {
     for (size_t k = 1; k < r->n_scenarios; k++)
         if (!(r->keep[k] = hm_alloc(r->slots, 1))) return -1;
     for (size_t i = 0; i < r->slots; i++) {
-        const struct hm_slot *slot = &r->t->model->slot[i];
+        const struct hm_slot *slot = &r->t->job->slot[i];
         r->keep[WITHOUT_LAST_STAGE][i] = slot->stage + 1 < r->stages;
-        r->keep[r->first_family + (size_t)hm_family_of((int)slot->type)][i] = 1;
+        r->keep[r->first_family + hm_class_of(r->t->job, i)->family][i] = 1;
         r->keep[r->first_stage + slot->stage][i] = 1;
     }
     return 0;
@@ -191,7 +192,7 @@ static double mean_with_workers(struct run *r, const struct scored *workers, siz
             uint8_t *mask = masks + workers[k].lane * size;
             lane_keep[workers[k].lane] = mask;
             for (size_t i = 0; i < r->slots; i++)
-                if (r->t->model->slot[i].stage == workers[k].stage) mask[i] = !chosen_ideal;
+                if (r->t->job->slot[i].stage == workers[k].stage) mask[i] = !chosen_ideal;
         }
         r->lane_keep = lane_keep;
         hm_parallel(r->t->grid.blocks, r->threads, replay_share, r);
@@ -267,23 +268,26 @@ static int fill_steps(struct run *r, double ideal, double ideal_span) {
 
 static int fill_op_types(struct run *r, double unit) {
     struct hm_analysis *a = &r->box->a;
-    struct hm_op_family *families = own(r->box, HM_FAMILIES, sizeof *families);
-    double *steps = r->o->per_step ? own(r->box, HM_FAMILIES * r->steps, sizeof *steps) : NULL;
-    if (!families || (r->o->per_step && !steps)) return -1;
-    for (int f = 0; f < HM_FAMILIES; f++) {
-        size_t ops = 0;
-        int type = -1;
-        for (size_t i = 0; i < r->slots; i++) ops += hm_family_of((int)r->t->model->slot[i].type) == f;
-        for (int t = HM_OP_TYPES - 1; t >= 0; t--)
-            if (hm_family_of(t) == f) type = t;
-        if (ops == 0) continue;
-        const double *values = r->optimizer + (r->first_family + (size_t)f) * r->steps;
-        if (steps) per_step(r, steps + a->n_families * r->steps, values, unit);
-        families[a->n_families++] =
-            (struct hm_op_family){hm_family_name(f), mean_of(values, r->steps, unit), r->t->ideal_s[type], ops};
-    }
+    const struct hm_job *m = r->t->job;
+    struct hm_op_family *families = own(r->box, m->n_families, sizeof *families);
+    double *steps = r->o->per_step ? own(r->box, m->n_families * r->steps, sizeof *steps) : NULL;
     a->by_op_type = families;
     a->step_by_op_type = steps;
+    if (!families || (r->o->per_step && !steps)) return -1;
+    for (size_t f = 0; f < m->n_families; f++) {
+        size_t ops = 0, first = SIZE_MAX; /* a slot of the family's first class */
+        for (size_t i = 0; i < r->slots; i++) {
+            if (hm_class_of(m, i)->family != f) continue;
+            if (ops++ == 0 || m->slot[i].cls < m->slot[first].cls) first = i;
+        }
+        if (ops == 0) continue;
+        const double *values = r->optimizer + (r->first_family + f) * r->steps;
+        char *name = hm_strdup(m->family[f]);
+        if (!name) return -1;
+        if (steps) per_step(r, steps + a->n_families * r->steps, values, unit);
+        families[a->n_families++] =
+            (struct hm_op_family){name, mean_of(values, r->steps, unit), r->t->ideal_s[m->slot[first].peers], ops};
+    }
     return 0;
 }
 
@@ -404,7 +408,7 @@ struct hm_analysis *hm_analyze(struct hm_trace *trace, const struct hm_analysis_
     struct run r = {.t = trace, .o = options ? options : &defaults, .err = err ? err : &local};
     r.err->code = HM_OK;
     r.steps = trace->grid.steps, r.lanes = trace->grid.lanes, r.slots = trace->grid.slots,
-    r.stages = trace->model->stages;
+    r.stages = trace->job->stages;
     r.threads = hm_thread_count(r.o->threads, SIZE_MAX);
     pthread_mutex_init(&r.lock, NULL);
     r.box = hm_alloc(1, sizeof *r.box);

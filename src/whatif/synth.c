@@ -1,11 +1,11 @@
 /* synth.c - traces made to order: program, drawn durations, replay, rows.
  *
- * The program is built by hm_model_build from the op list with nominal times that only say in which order each stream
+ * The program is built by hm_job_pipeline from the op list with nominal times that only say in which order each stream
  * launches. A step's durations are drawn, one for each group of ops that move data together; the replay gives starts
  * and ends; the rows stream out replica by replica while the next step is made. */
 #include "synth.h"
 
-#include "model/schedule.h"
+#include "job/schedule.h"
 #include "whatif.h"
 
 #include <errno.h>
@@ -204,10 +204,10 @@ static void list_stage(struct listing *l, uint32_t stage, const struct hm_pass *
 
 /* Ties each op to its slot and to the first op of its node. */
 static void tie_to_model(struct hm_synth_job *job) {
-    const struct hm_model *m = job->model;
+    const struct hm_job *m = job->job;
     for (uint32_t i = 0; i < m->n_slots; i++) {
         const struct hm_slot *slot = &m->slot[i];
-        job->op[hm_synth_first(job, slot->stage, (int)slot->type) + slot->seq].slot = i;
+        job->op[hm_synth_first(job, slot->stage, (int)slot->cls) + slot->seq].slot = i;
     }
     for (uint32_t i = 0; i < job->n_ops; i++) {
         struct hm_synth_op *op = &job->op[i];
@@ -216,7 +216,7 @@ static void tie_to_model(struct hm_synth_job *job) {
         op->leader = i;
         for (uint32_t s = node->first_slot; s < node->first_slot + node->n_slots; s++) {
             const struct hm_slot *slot = &m->slot[s];
-            uint32_t other = hm_synth_first(job, slot->stage, (int)slot->type) + slot->seq;
+            uint32_t other = hm_synth_first(job, slot->stage, (int)slot->cls) + slot->seq;
             if (other < op->leader) op->leader = other;
         }
     }
@@ -240,8 +240,8 @@ static int build_job(struct hm_synth_job *job, const char *path, struct hm_error
             list_stage(&l, stage, order, place, place + n);
         }
         job->n_ops = job->first[o->pp * HM_OP_TYPES] = l.n;
-        job->model = hm_model_build(l.ref, l.n, o->dp, path, err);
-        if (job->model)
+        job->job = hm_job_pipeline(l.ref, l.n, o->dp, path, err);
+        if (job->job)
             tie_to_model(job);
         else
             status = -1;
@@ -264,7 +264,7 @@ static int number_steps(struct hm_synth_job *job, struct hm_error *err) {
 }
 
 static void free_job(struct hm_synth_job *job) {
-    hm_model_free(job->model);
+    hm_job_free(job->job);
     hm_free(job->op);
     hm_free(job->first);
     hm_free(job->step_number);
@@ -342,7 +342,7 @@ static void make_step(struct maker *k) {
     draw(k, HM_NO_LANE, k->shared);
     hm_injections_apply(job, k->t, HM_NO_LANE, k->shared, NULL, NULL);
     hm_parallel(job->o.dp, k->threads, draw_lane, k);
-    hm_replay_plain(job->model, job->o.dp, k->step->duration, k->step->start, k->step->end);
+    hm_replay_plain(job->job, job->o.dp, k->step->duration, k->step->start, k->step->end);
     hm_parallel(job->o.dp, k->threads, undelay_lane, k);
 }
 
@@ -580,10 +580,10 @@ static int lay_out_grid(struct hm_trace *trace, const struct hm_synth_job *job, 
 /* The trace takes the model and the step numbers over. */
 static int finish_trace(struct hm_trace *trace, struct hm_synth_job *job, struct hm_error *err) {
     trace->recording->steps = job->step_number;
-    trace->model = job->model;
+    trace->job = job->job;
     job->step_number = NULL;
-    job->model = NULL;
-    trace->program = hm_program_compile(trace->model, err);
+    job->job = NULL;
+    trace->program = hm_program_compile(trace->job, err);
     return trace->program ? hm_trace_idealise(trace, job->o.threads, err) : -1;
 }
 

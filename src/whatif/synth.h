@@ -26,7 +26,7 @@ struct hm_synth_job {
     int64_t *step_number; /* [steps] */
     struct hm_injection *injection;
     size_t n_injections;
-    struct hm_model *model;
+    struct hm_job *job;
 };
 
 static inline uint32_t hm_synth_first(const struct hm_synth_job *job, uint32_t stage, int type) {

@@ -8,10 +8,11 @@
 void hm_trace_free(struct hm_trace *trace) {
     if (!trace) return;
     hm_program_free(trace->program);
-    hm_model_free(trace->model);
+    hm_job_free(trace->job);
     hm_grid_free(&trace->grid);
     hm_recording_free(trace->recording);
     hm_free(trace->ideal_fill);
+    hm_free(trace->ideal_s);
     hm_free(trace);
 }
 
@@ -71,11 +72,12 @@ static int select_steps(struct hm_recording *r, const char *text, struct hm_erro
 /* ---- opening ---- */
 
 int hm_trace_idealise(struct hm_trace *t, int threads, struct hm_error *err) {
-    if (hm_ideal_durations(&t->grid, t->model, threads, t->ideal_s, err) != 0) return -1;
-    t->ideal_fill = hm_alloc_aligned(t->model->n_slots * HM_WIDTH, sizeof(double));
+    if (!(t->ideal_s = hm_alloc(t->job->n_peers, sizeof *t->ideal_s))) return hm_fail_memory(err);
+    if (hm_ideal_durations(&t->grid, t->job, threads, t->ideal_s, err) != 0) return -1;
+    t->ideal_fill = hm_alloc_aligned(t->job->n_slots * HM_WIDTH, sizeof(double));
     if (!t->ideal_fill) return hm_fail_memory(err);
-    for (size_t i = 0; i < t->model->n_slots; i++)
-        for (size_t k = 0; k < HM_WIDTH; k++) t->ideal_fill[i * HM_WIDTH + k] = t->ideal_s[t->model->slot[i].type];
+    for (size_t i = 0; i < t->job->n_slots; i++)
+        for (size_t k = 0; k < HM_WIDTH; k++) t->ideal_fill[i * HM_WIDTH + k] = t->ideal_s[t->job->slot[i].peers];
     return 0;
 }
 
@@ -83,22 +85,22 @@ int hm_trace_idealise(struct hm_trace *t, int threads, struct hm_error *err) {
 static int build(struct hm_trace *t, const char *path, const struct hm_trace_options *o, struct hm_error *err) {
     struct hm_recording *r = t->recording;
     int64_t dp = r->layout.dp * (r->layout.dsp ? r->layout.dsp : 1);
-    t->model = hm_model_build(r->ref, r->n_ref, dp, path, err);
-    if (!t->model) return -1;
+    t->job = hm_job_pipeline(r->ref, r->n_ref, dp, path, err);
+    if (!t->job) return -1;
     bool ends = false;
-    for (size_t i = 0; i < t->model->n_slots; i++) ends |= t->model->slot[i].type == HM_OPTIMIZER;
+    for (size_t i = 0; i < t->job->n_slots; i++) ends |= hm_class_of(t->job, i)->ends_step;
     if (!ends)
         return hm_fail(err, HM_ERR_INPUT, "%s: no step has an end: there is no optimizer op; record whole steps", path);
     if (o->steps && select_steps(r, o->steps, err) != 0) return -1;
-    if (!(t->program = hm_program_compile(t->model, err))) return -1;
-    return hm_grid_fill(&t->grid, r, t->model, o->threads, err);
+    if (!(t->program = hm_program_compile(t->job, err))) return -1;
+    return hm_grid_fill(&t->grid, r, t->job, o->threads, err);
 }
 
 static void tear_down(struct hm_trace *t) {
     hm_program_free(t->program);
-    hm_model_free(t->model);
+    hm_job_free(t->job);
     t->program = NULL;
-    t->model = NULL;
+    t->job = NULL;
 }
 
 /* Complete recordings are read straight into the grid; whatever speaks against that leads to the settling way, which has the last word. */
@@ -127,6 +129,20 @@ static int read_and_build(struct hm_trace *t, const char *path, const struct hm_
     return build(t, path, o, err);
 }
 
+/* Ops of types that no rule connects are left out, and said to be. */
+static int name_unplaced(struct hm_recording *r, const struct hm_job *job) {
+    for (uint32_t type = 0; type < HM_OP_TYPES; type++) {
+        size_t ops = 0;
+        if (!(job->unplaced >> type & 1)) continue;
+        for (size_t i = 0; i < r->n_ref; i++) ops += r->ref[i].type == type;
+        if (hm_drop(r, "ops", ops * r->n_lanes * r->n_steps,
+                    "no rule places %s: nothing that was recorded waits for it, and it waits for nothing",
+                    hm_op_types[type].name) != 0)
+            return -1;
+    }
+    return 0;
+}
+
 static int prepare(struct hm_trace *t, const char *const *paths, size_t n, const struct hm_trace_options *o,
                    struct hm_error *err) {
     t->recording = hm_recording_open(paths, n, o->format, o->memory_bytes, o->threads, o->progress, o->context, err);
@@ -134,6 +150,7 @@ static int prepare(struct hm_trace *t, const char *const *paths, size_t n, const
     struct hm_recording *r = t->recording;
     hm_recording_release_rows(r);
     t->ops = t->grid.steps * t->grid.lanes * t->grid.slots;
+    if (name_unplaced(r, t->job) != 0) return hm_fail_memory(err);
     if (t->grid.negative_zeroed &&
         hm_drop(r, "transfer durations", t->grid.negative_zeroed,
                 "negative by 10 ms or more, taken as 0: the clocks of the ranks disagree") != 0)

@@ -18,7 +18,7 @@ static const char *const axis_name[AXES] = {"stage", "dp", "step", "mb"};
 
 /* One change. An axis that is not named selects everything on it; one named several times selects the union. */
 struct change {
-    bool types[HM_OP_TYPES], any_type;
+    bool *types, any_type; /* [class] */
     struct span *span[AXES];
     size_t spans[AXES];
     enum value_kind kind;
@@ -44,13 +44,14 @@ static int bad(struct hm_error *err, const char *text, const char *why) {
 }
 
 /* An op type, or a family of them. */
-static bool select_type(struct change *c, const char *name) {
+static bool select_type(struct change *c, const struct hm_job *m, const char *name) {
     bool found = false;
-    for (int t = 0; t < HM_OP_TYPES; t++) {
-        enum hm_group_scope scope = hm_op_types[t].scope;
-        bool in = strcmp(name, hm_op_types[t].name) == 0 || (strcmp(name, "compute") == 0 && hm_is_compute(t)) ||
-                  (strcmp(name, "p2p") == 0 && hm_is_p2p(t)) || (strcmp(name, "dp") == 0 && scope == HM_DP_GROUP) ||
-                  (strcmp(name, "comm") == 0 && scope != HM_ALONE) || strcmp(name, hm_op_types[t].family) == 0;
+    for (size_t t = 0; t < m->n_classes; t++) {
+        const struct hm_class *k = &m->cls[t];
+        bool in = strcmp(name, k->name) == 0 || (strcmp(name, "compute") == 0 && hm_is_pass(k)) ||
+                  (strcmp(name, "p2p") == 0 && hm_is_point_to_point(k)) ||
+                  (strcmp(name, "dp") == 0 && k->scope == HM_DP_GROUP) ||
+                  (strcmp(name, "comm") == 0 && k->scope != HM_ALONE) || strcmp(name, m->family[k->family]) == 0;
         c->types[t] |= in;
         found |= in;
     }
@@ -63,9 +64,11 @@ static int parse_span(const char *text, const char *whole, struct span *span, st
     return 0;
 }
 
-static int parse_selector(struct change *c, char *selector, const char *whole, struct hm_error *err) {
+static int parse_selector(struct change *c, const struct hm_job *m, char *selector, const char *whole,
+                          struct hm_error *err) {
     char *rest = selector, *term;
     c->any_type = true;
+    if (!(c->types = hm_alloc(m->n_classes, sizeof *c->types))) return hm_fail_memory(err);
     while ((term = strsep(&rest, ",")) != NULL) {
         if (strcmp(term, "all") == 0) continue;
         char *colon = strchr(term, ':');
@@ -74,7 +77,7 @@ static int parse_selector(struct change *c, char *selector, const char *whole, s
         const char *argument = colon + 1;
         if (strcmp(term, "type") == 0) {
             c->any_type = false;
-            if (!select_type(c, argument))
+            if (!select_type(c, m, argument))
                 return bad(err, whole, "no such op type; families are compute, p2p, dp and comm");
             continue;
         }
@@ -113,13 +116,13 @@ static int parse_value(struct change *c, const char *value, const char *whole, s
     return good ? 0 : bad(err, whole, "a value is ideal, original, a factor such as x1.5, or seconds such as 0.15s");
 }
 
-static int parse_change(struct change *c, const char *text, struct hm_error *err) {
+static int parse_change(struct change *c, const struct hm_job *m, const char *text, struct hm_error *err) {
     const char *equals = strrchr(text, '=');
     if (!equals || equals == text) return bad(err, text, "a change is SELECTOR=VALUE");
     char *selector = hm_strdup(text);
     if (!selector) return hm_fail_memory(err);
     selector[equals - text] = 0;
-    int status = parse_selector(c, selector, text, err);
+    int status = parse_selector(c, m, selector, text, err);
     hm_free(selector);
     return status == 0 ? parse_value(c, equals + 1, text, err) : -1;
 }
@@ -134,7 +137,7 @@ static bool on_axis(const struct change *c, enum axis axis, int64_t at) {
 }
 
 static bool on_slot(const struct change *c, const struct hm_slot *slot) {
-    return (c->any_type || c->types[slot->type]) && on_axis(c, STAGE, slot->stage) && on_axis(c, MICROBATCH, slot->mb);
+    return (c->any_type || c->types[slot->cls]) && on_axis(c, STAGE, slot->stage) && on_axis(c, MICROBATCH, slot->mb);
 }
 
 static void apply(struct whatif *w, size_t index, size_t block, double *durations) {
@@ -148,7 +151,7 @@ static void apply(struct whatif *w, size_t index, size_t block, double *duration
         const double *original = hm_grid_lane(&t->grid, t->grid.duration, block, lane);
         double *now = durations + lane * t->grid.slots * HM_WIDTH;
         for (size_t i = 0; i < t->grid.slots; i++) {
-            if (!on_slot(c, &t->model->slot[i])) continue;
+            if (!on_slot(c, &t->job->slot[i])) continue;
             for (size_t k = 0; k < width; k++) {
                 if (!steps[k]) continue;
                 double *d = &now[i * HM_WIDTH + k];
@@ -213,6 +216,7 @@ static void free_room(struct whatif *w, int threads) {
     hm_free(w->before);
     hm_free(w->after);
     hm_free((void *)w->selected);
+    for (size_t k = 0; w->change && k < w->changes; k++) hm_free(w->change[k].types);
     for (size_t k = 0; w->change && k < w->changes; k++)
         for (int axis = 0; axis < AXES; axis++) hm_free(w->change[k].span[axis]);
     hm_free(w->change);
@@ -223,7 +227,7 @@ int hm_whatif(struct hm_trace *trace, bool from_ideal, const char *const *change
     struct whatif w = {.t = trace, .from_ideal = from_ideal, .changes = n};
     threads = hm_thread_count(threads, trace->grid.blocks);
     int status = (w.change = hm_alloc(n, sizeof *w.change)) ? 0 : hm_fail_memory(err);
-    for (size_t k = 0; k < n && status == 0; k++) status = parse_change(&w.change[k], changes[k], err);
+    for (size_t k = 0; k < n && status == 0; k++) status = parse_change(&w.change[k], trace->job, changes[k], err);
     if (status == 0 && make_room(&w, threads) != 0) status = hm_fail_memory(err);
     if (status == 0) {
         hm_parallel(trace->grid.blocks, threads, replay_block, &w);

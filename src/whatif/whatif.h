@@ -8,16 +8,16 @@
 /* A trace ready for replays: what hm_trace_open makes. */
 struct hm_trace {
     struct hm_recording *recording; /* rows are released; layout, steps, lanes and the list of what was dropped stay */
-    struct hm_model *model;
+    struct hm_job *job;
     struct hm_program *program;
     struct hm_grid grid;
-    double ideal_s[HM_OP_TYPES]; /* ideal duration of a type; NaN if it does not occur */
-    double *ideal_fill;          /* [slot][8] */
-    size_t ops;                  /* rows in the grid */
+    double *ideal_s;    /* [peers] ideal duration; NaN if it does not occur */
+    double *ideal_fill; /* [slot][8] */
+    size_t ops;         /* rows in the grid */
 };
 
-/* Mean or median of every type over all replicas and steps in the grid (spec "Ideal durations"). */
-int hm_ideal_durations(const struct hm_grid *g, const struct hm_model *m, int threads, double ideal_s[HM_OP_TYPES],
+/* Mean or median of every set of peers over all replicas and steps in the grid (spec "Ideal durations"). ideal_s: [m->n_peers]. */
+int hm_ideal_durations(const struct hm_grid *g, const struct hm_job *m, int threads, double *ideal_s,
                        struct hm_error *err);
 
 /* Fills ideal_s and ideal_fill from the grid. */

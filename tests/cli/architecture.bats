@@ -7,12 +7,12 @@ may_include() {
     case $1 in
     base) ;;
     trace | node | tor) echo base ;;
-    model | hang) echo base trace ;;
-    replay) echo base trace model ;;
-    whatif) echo base trace model replay ;;
-    diagnose) echo base trace model replay whatif ;;
-    watch) echo base trace model replay whatif diagnose node ;;
-    report) echo base trace model replay whatif diagnose node tor ;;
+    job | hang) echo base trace ;;
+    replay) echo base trace job ;;
+    whatif) echo base trace job replay ;;
+    diagnose) echo base trace job replay whatif ;;
+    watch) echo base trace job replay whatif diagnose node ;;
+    report) echo base trace job replay whatif diagnose node tor ;;
     esac
 }
 
@@ -49,8 +49,8 @@ may_include() {
 }
 
 @test "memory comes from hm_alloc in the library, so that every allocation can be failed" {
-    grep -nE '(^|[^_a-z])(malloc|calloc|realloc|strdup|strndup|asprintf)\(' "$SOURCE"/src/{trace,model,replay,whatif,diagnose,report,node,tor}/*.c | none
-    grep -nE '(^|[^_a-z])(exit|abort|assert|printf|puts)\(' "$SOURCE"/src/{base,trace,model,replay,whatif,diagnose,report,node,tor}/*.c | none
+    grep -nE '(^|[^_a-z])(malloc|calloc|realloc|strdup|strndup|asprintf)\(' "$SOURCE"/src/{trace,job,replay,whatif,diagnose,report,node,tor}/*.c | none
+    grep -nE '(^|[^_a-z])(exit|abort|assert|printf|puts)\(' "$SOURCE"/src/{base,trace,job,replay,whatif,diagnose,report,node,tor}/*.c | none
 }
 
 @test "no network address in the sources" {

@@ -159,7 +159,7 @@ static void check_replay(struct hm_trace *t, const struct hm_analysis *a) {
                     hm_grid_lane(&t->grid, t->grid.duration, step / HM_WIDTH, l)[s * HM_WIDTH + step % HM_WIDTH];
                 FUZZ_CHECK(isfinite(duration[l * slots + s]));
             }
-        hm_replay_plain(t->model, lanes, duration, start, end);
+        hm_replay_plain(t->job, lanes, duration, start, end);
         for (size_t i = 0; i < lanes * slots; i++) any = fmax(any, end[i]);
         FUZZ_CHECK(a->steps[step].replayed_s == any);
     }
@@ -179,16 +179,16 @@ static void check_analysis(const struct hm_analysis *a) {
 static void analyse(struct hm_recording *r, struct hm_error *err) {
     struct hm_trace t = {.recording = r};
     struct hm_analysis *a = NULL;
-    t.model = hm_model_build(r->ref, r->n_ref, r->layout.dp, r->path, err);
+    t.job = hm_job_pipeline(r->ref, r->n_ref, r->layout.dp, r->path, err);
     bool ends = false;
-    for (size_t i = 0; t.model && i < t.model->n_slots; i++) ends |= t.model->slot[i].type == HM_OPTIMIZER;
-    if (t.model && !ends) hm_fail(err, HM_ERR_INPUT, "no end");
-    if (t.model && ends && (t.program = hm_program_compile(t.model, err)) != NULL &&
-        hm_grid_fill(&t.grid, r, t.model, 1, err) == 0 && hm_recording_layout(r, NULL, err) == 0 &&
-        hm_ideal_durations(&t.grid, t.model, 1, t.ideal_s, err) == 0) {
-        t.ideal_fill = hm_alloc_aligned(t.model->n_slots * HM_WIDTH, sizeof(double));
-        for (size_t i = 0; i < t.model->n_slots * HM_WIDTH; i++)
-            t.ideal_fill[i] = t.ideal_s[t.model->slot[i / HM_WIDTH].type];
+    for (size_t i = 0; t.job && i < t.job->n_slots; i++) ends |= t.job->slot[i].cls == HM_OPTIMIZER;
+    if (t.job && !ends) hm_fail(err, HM_ERR_INPUT, "no end");
+    if (t.job && ends && (t.program = hm_program_compile(t.job, err)) != NULL &&
+        hm_grid_fill(&t.grid, r, t.job, 1, err) == 0 && hm_recording_layout(r, NULL, err) == 0 &&
+        hm_ideal_durations(&t.grid, t.job, 1, t.ideal_s, err) == 0) {
+        t.ideal_fill = hm_alloc_aligned(t.job->n_slots * HM_WIDTH, sizeof(double));
+        for (size_t i = 0; i < t.job->n_slots * HM_WIDTH; i++)
+            t.ideal_fill[i] = t.ideal_s[t.job->slot[i / HM_WIDTH].cls];
         struct hm_analysis_options o = {.threads = 1, .per_step = true};
         a = hm_analyze(&t, &o, err);
     }
@@ -200,7 +200,7 @@ static void analyse(struct hm_recording *r, struct hm_error *err) {
     }
     hm_analysis_free(a);
     hm_program_free(t.program);
-    hm_model_free(t.model);
+    hm_job_free(t.job);
     hm_grid_free(&t.grid);
     hm_free(t.ideal_fill);
 }

@@ -72,7 +72,7 @@ struct brute {
 };
 
 static bool keeps_original(const struct brute *b, size_t lane, size_t slot) {
-    size_t stage = b->t->model->slot[slot].stage;
+    size_t stage = b->t->job->slot[slot].stage;
     bool chosen = b->chosen && b->chosen[stage * b->t->grid.lanes + lane];
     switch (b->scenario) {
     case ORIGINAL:
@@ -86,7 +86,7 @@ static bool keeps_original(const struct brute *b, size_t lane, size_t slot) {
     case ONLY_WORKER:
         return stage == b->stage && lane == b->lane;
     case ONLY_FAMILY:
-        return hm_family_of((int)b->t->model->slot[slot].type) == b->family;
+        return hm_family_of((int)b->t->job->slot[slot].cls) == b->family;
     case WITHOUT_STAGE:
         return stage != b->stage;
     case WITHOUT_WORKERS:
@@ -100,21 +100,21 @@ static bool keeps_original(const struct brute *b, size_t lane, size_t slot) {
 /* Replays every step of the whole job from the definition; the means over steps go to *optimizer and *any. */
 static void replay(struct brute *b, double *optimizer, double *any) {
     const struct hm_grid *g = &b->t->grid;
-    const struct hm_model *m = b->t->model;
+    const struct hm_job *m = b->t->job;
     for (size_t step = 0; step < g->steps; step++) {
         for (size_t l = 0; l < g->lanes; l++)
             for (size_t s = 0; s < g->slots; s++)
                 b->duration[l * g->slots + s] =
                     keeps_original(b, l, s)
                         ? hm_grid_lane(g, g->duration, step / HM_WIDTH, l)[s * HM_WIDTH + step % HM_WIDTH]
-                        : b->t->ideal_s[m->slot[s].type];
+                        : b->t->ideal_s[m->slot[s].cls];
         hm_replay_plain(m, g->lanes, b->duration, b->start, b->end);
         double first = 0;
         b->optimizer[step] = b->any[step] = 0;
         for (size_t i = 0; i < g->lanes * g->slots; i++) {
             b->any[step] = fmax(b->any[step], b->end[i]);
             first = fmin(first, b->start[i]);
-            if (m->slot[i % g->slots].type == HM_OPTIMIZER) b->optimizer[step] = fmax(b->optimizer[step], b->end[i]);
+            if (m->slot[i % g->slots].cls == HM_OPTIMIZER) b->optimizer[step] = fmax(b->optimizer[step], b->end[i]);
         }
         b->any[step] -= first;
     }
@@ -135,7 +135,7 @@ static void check_ideal_durations(const struct hm_trace *t, uint64_t seed) {
         for (size_t step = 0; step < g->steps; step++)
             for (size_t l = 0; l < g->lanes; l++)
                 for (size_t s = 0; s < g->slots; s++)
-                    if ((int)t->model->slot[s].type == type)
+                    if ((int)t->job->slot[s].cls == type)
                         x[n++] = hm_grid_lane(g, g->duration, step / HM_WIDTH, l)[s * HM_WIDTH + step % HM_WIDTH];
         if (n == 0)
             assert_true(isnan(t->ideal_s[type]));
@@ -215,7 +215,7 @@ static void check_against_brute_force(const struct hm_trace *t, const struct hm_
     size_t families = 0;
     for (b.family = 0, b.scenario = ONLY_FAMILY; b.family < HM_FAMILIES; b.family++) {
         size_t ops = 0;
-        for (size_t s = 0; s < g->slots; s++) ops += hm_family_of((int)t->model->slot[s].type) == b.family;
+        for (size_t s = 0; s < g->slots; s++) ops += hm_family_of((int)t->job->slot[s].cls) == b.family;
         if (!ops) continue;
         replay(&b, &optimizer, &any);
         assert_string_equal(a->by_op_type[families].name, hm_family_name(b.family));
@@ -453,11 +453,19 @@ static int by_value(const void *a, const void *b) {
 
 /* A grid of one compute and one transfer op a lane, filled by value(lane in all blocks, step in block); checked against sorting. */
 static void check_ideal(size_t lanes, size_t steps, double (*value)(size_t lane, size_t step)) {
-    struct hm_slot slot[2] = {{.type = HM_FORWARD_COMPUTE}, {.type = HM_FORWARD_SEND}};
-    struct hm_model m = {.slot = slot, .n_slots = 2};
+    enum { COMPUTE, SEND, ABSENT, CLASSES };
+    struct hm_slot slot[2] = {{.cls = COMPUTE, .peers = COMPUTE}, {.cls = SEND, .peers = SEND}};
+    const struct hm_class cls[CLASSES] = {[SEND] = {.ideal_is_median = true}, [ABSENT] = {.ideal_is_median = true}};
+    const uint32_t class_of_peers[CLASSES] = {COMPUTE, SEND, ABSENT};
+    struct hm_job m = {.slot = slot,
+                       .n_slots = 2,
+                       .cls = cls,
+                       .n_classes = CLASSES,
+                       .class_of_peers = class_of_peers,
+                       .n_peers = CLASSES};
     struct hm_grid g = {.steps = steps, .blocks = (steps + HM_WIDTH - 1) / HM_WIDTH, .lanes = lanes, .slots = 2};
     g.duration = calloc(g.blocks * lanes * 2 * HM_WIDTH, sizeof *g.duration);
-    double *all = calloc(lanes * steps, sizeof *all), ideal[HM_OP_TYPES], sum = 0;
+    double *all = calloc(lanes * steps, sizeof *all), ideal[CLASSES], sum = 0;
     assert_non_null(g.duration);
     assert_non_null(all);
     for (size_t step = 0, n = 0; step < steps; step++)
@@ -472,9 +480,9 @@ static void check_ideal(size_t lanes, size_t steps, double (*value)(size_t lane,
     for (int threads = 1; threads <= 3; threads++) {
         struct hm_error err = {0};
         assert_int_equal(hm_ideal_durations(&g, &m, threads, ideal, &err), 0);
-        assert_true(ideal[HM_FORWARD_SEND] == middle);
-        assert_near(ideal[HM_FORWARD_COMPUTE], sum / (double)(lanes * steps), 1e-12, "mean", lanes);
-        assert_true(isnan(ideal[HM_BACKWARD_SEND]));
+        assert_true(ideal[SEND] == middle);
+        assert_near(ideal[COMPUTE], sum / (double)(lanes * steps), 1e-12, "mean", lanes);
+        assert_true(isnan(ideal[ABSENT]));
     }
     free(g.duration);
     free(all);

@@ -40,7 +40,7 @@ static size_t usable_kernels(const struct hm_kernels *list[3]) {
 
 /* The ends of one block by the plain replay. */
 static void plain_ends(const struct hm_trace *t, const struct hm_view *views, size_t lanes, struct hm_ends *ends) {
-    size_t slots = t->model->n_slots;
+    size_t slots = t->job->n_slots;
     double *duration = hm_alloc(lanes * slots, sizeof(double)), *start = hm_alloc(lanes * slots, sizeof(double)),
            *end = hm_alloc(lanes * slots, sizeof(double));
     for (size_t k = 0; k < HM_WIDTH; k++) {
@@ -48,13 +48,13 @@ static void plain_ends(const struct hm_trace *t, const struct hm_view *views, si
             for (size_t s = 0; s < slots; s++)
                 duration[l * slots + s] =
                     (!views[l].keep || views[l].keep[s] ? views[l].duration : views[l].fill)[s * HM_WIDTH + k];
-        hm_replay_plain(t->model, lanes, duration, start, end);
+        hm_replay_plain(t->job, lanes, duration, start, end);
         ends->optimizer[k] = ends->any[k] = -INFINITY;
         ends->first[k] = INFINITY;
         for (size_t i = 0; i < lanes * slots; i++) {
             ends->any[k] = fmax(ends->any[k], end[i]);
             ends->first[k] = fmin(ends->first[k], start[i]);
-            if (t->model->slot[i % slots].type == HM_OPTIMIZER) ends->optimizer[k] = fmax(ends->optimizer[k], end[i]);
+            if (t->job->slot[i % slots].cls == HM_OPTIMIZER) ends->optimizer[k] = fmax(ends->optimizer[k], end[i]);
         }
     }
     hm_free(duration);
@@ -78,7 +78,7 @@ static struct hm_view *random_views(const struct hm_trace *t, struct hm_rng *rng
 
 /* Clocks apart: a quarter of the transfers take less than no time. */
 static void make_some_transfers_negative(const struct hm_trace *t, struct hm_rng *rng) {
-    const struct hm_model *m = t->model;
+    const struct hm_job *m = t->job;
     for (size_t i = 0; i < t->grid.blocks * t->grid.lanes * t->grid.slots * HM_WIDTH; i++) {
         const struct hm_node *node = &m->node[m->slot[i / HM_WIDTH % m->n_slots].node];
         bool transfer = node->across >= 0 || node->n_slots > 1;
@@ -285,7 +285,7 @@ static void no_op_starts_before_what_it_waits_for_has_ended(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= JOBS; seed++) {
         struct hm_trace *t = random_trace(seed);
-        const struct hm_model *m = t->model;
+        const struct hm_job *m = t->job;
         size_t lanes = t->grid.lanes, slots = m->n_slots;
         double *duration = hm_alloc(lanes * slots, sizeof(double)), *start = hm_alloc(lanes * slots, sizeof(double)),
                *end = hm_alloc(lanes * slots, sizeof(double));

@@ -134,17 +134,17 @@ static void timeline_shows_what_was_recorded(void **state) {
             int32_t *start = unpack(json_string_value(json_object_get(replica, "start")), &n),
                     *end = unpack(json_string_value(json_object_get(replica, "end")), &n),
                     *move = unpack(json_string_value(json_object_get(replica, "move")), &n);
-            assert_int_equal(n, x.trace->model->n_slots);
+            assert_int_equal(n, x.trace->job->n_slots);
             const json_t *dp = json_object_get(replica, "dp_rank");
             double last = 0;
             for (size_t i = 0; i < n; i++) {
                 assert_true(start[i] <= move[i] && move[i] <= end[i]);
                 last = fmax(last, end[i] * tick);
                 if (json_is_null(dp)) continue;
-                const struct hm_slot *slot = &x.trace->model->slot[i];
+                const struct hm_slot *slot = &x.trace->job->slot[i];
                 const struct job *j = x.job;
                 int op = 0;
-                while (j->op[op].stage != (int)slot->stage || j->op[op].type != (int)slot->type ||
+                while (j->op[op].stage != (int)slot->stage || j->op[op].type != (int)slot->cls ||
                        j->op[op].seq != (int)slot->seq)
                     op++;
                 double first = INFINITY; /* pages count from the first launch */

@@ -1,7 +1,7 @@
 /* test_synth.c - synthetic traces: Megatron's schedule, consistency with the replay, injections where they were put. */
 #include "hindmost/hindmost.h"
 #include "hindmost/synth.h"
-#include "model/schedule.h"
+#include "job/schedule.h"
 #include "whatif/whatif.h"
 
 #include <setjmp.h>
@@ -156,7 +156,7 @@ static double largest_shift(const struct hm_trace *t) {
     for (size_t step = 0; step < g->steps; step++) {
         take_step(t, g->duration, step, duration);
         take_step(t, g->start, step, recorded);
-        hm_replay_plain(t->model, g->lanes, duration, start, end);
+        hm_replay_plain(t->job, g->lanes, duration, start, end);
         for (size_t i = 0; i < n; i++) worst = fmax(worst, fabs(start[i] - recorded[i]));
     }
     free(duration), free(recorded), free(start), free(end);
@@ -230,7 +230,7 @@ static double total(const struct hm_trace *t, int type, int64_t stage, int64_t l
     for (size_t step = 0; step < g->steps; step++)
         for (size_t l = 0; l < g->lanes; l++)
             for (size_t s = 0; s < g->slots; s++) {
-                if ((int)t->model->slot[s].type != type || (stage >= 0 && t->model->slot[s].stage != (size_t)stage) ||
+                if ((int)t->job->slot[s].cls != type || (stage >= 0 && t->job->slot[s].stage != (size_t)stage) ||
                     (lane >= 0 && l != (size_t)lane))
                     continue;
                 sum += g->duration[(((step / HM_WIDTH) * g->lanes + l) * g->slots + s) * HM_WIDTH + step % HM_WIDTH];
@@ -296,10 +296,10 @@ static void compare(const char *inject, struct hm_synth_options o,
     const struct hm_grid *g = &without->grid;
     assert_int_equal(g->slots, with->grid.slots);
     for (size_t s = 0; s < g->slots; s++) {
-        const struct hm_slot *slot = &without->model->slot[s];
+        const struct hm_slot *slot = &without->job->slot[s];
         size_t other = 0;
-        while (with->model->slot[other].stage != slot->stage || with->model->slot[other].type != slot->type ||
-               with->model->slot[other].seq != slot->seq)
+        while (with->job->slot[other].stage != slot->stage || with->job->slot[other].cls != slot->cls ||
+               with->job->slot[other].seq != slot->seq)
             other++;
         for (size_t step = 0; step < g->steps; step++)
             for (size_t lane = 0; lane < g->lanes; lane++) {
@@ -319,9 +319,9 @@ static void only_the_link_of_replica_3(const struct hm_slot *slot, size_t lane, 
                                        double more) {
     (void)more;
     bool forward =
-             (slot->type == HM_FORWARD_SEND && slot->stage == 0) || (slot->type == HM_FORWARD_RECV && slot->stage == 1),
-         backward = (slot->type == HM_BACKWARD_SEND && slot->stage == 1) ||
-                    (slot->type == HM_BACKWARD_RECV && slot->stage == 0);
+             (slot->cls == HM_FORWARD_SEND && slot->stage == 0) || (slot->cls == HM_FORWARD_RECV && slot->stage == 1),
+         backward =
+             (slot->cls == HM_BACKWARD_SEND && slot->stage == 1) || (slot->cls == HM_BACKWARD_RECV && slot->stage == 0);
     bool chosen = lane == 3 && step >= 5 && step <= 9 && (forward || backward);
     changed += chosen;
     assert_true(fabs(ratio - (chosen ? 10 : 1)) < 1e-6);
@@ -339,7 +339,7 @@ static size_t pauses[4][40]; /* [lane * stages + stage][step] */
 static void only_single_forwards(const struct hm_slot *slot, size_t lane, int64_t step, double ratio, double more) {
     (void)ratio;
     if (fabs(more) < 1e-9) return;
-    assert_int_equal(slot->type, HM_FORWARD_COMPUTE);
+    assert_int_equal(slot->cls, HM_FORWARD_COMPUTE);
     assert_true(fabs(more - 0.3) < 1e-9);
     pauses[lane * 2 + slot->stage][step]++;
 }
@@ -368,7 +368,7 @@ static double factor_of[4][40][8]; /* [lane][step][microbatch] */
 static void same_factor_on_all_stages(const struct hm_slot *slot, size_t lane, int64_t step, double ratio,
                                       double more) {
     (void)more;
-    if (!hm_is_compute((int)slot->type)) {
+    if (!hm_is_compute((int)slot->cls)) {
         assert_true(fabs(ratio - 1) < 1e-6);
         return;
     }
@@ -413,8 +413,8 @@ static void data_loading_is_a_gap_that_the_replay_does_not_explain(void **state)
     assert_true(fabs(a->slowdown - 1) < 1e-9); /* no op took longer */
     size_t first = 0;
     const struct hm_grid *g = &t->grid;
-    while (t->model->slot[first].stage != 0 || t->model->slot[first].type != HM_FORWARD_COMPUTE ||
-           t->model->slot[first].seq != 0)
+    while (t->job->slot[first].stage != 0 || t->job->slot[first].cls != HM_FORWARD_COMPUTE ||
+           t->job->slot[first].seq != 0)
         first++;
     for (size_t step = 0; step < g->steps; step++)
         for (size_t lane = 0; lane < g->lanes; lane++) {
@@ -429,23 +429,23 @@ static void data_loading_is_a_gap_that_the_replay_does_not_explain(void **state)
 static void only_gradients_in_the_last_stage(const struct hm_slot *slot, size_t lane, int64_t step, double ratio,
                                              double more) {
     (void)lane, (void)step, (void)more;
-    bool chosen = slot->type == HM_GRADS_REDUCE_SCATTER && slot->stage == 3;
+    bool chosen = slot->cls == HM_GRADS_REDUCE_SCATTER && slot->stage == 3;
     changed += chosen;
     assert_true(fabs(ratio - (chosen ? 3 : 1)) < 1e-6);
 }
 
 static void only_the_clip_once(const struct hm_slot *slot, size_t lane, int64_t step, double ratio, double more) {
     (void)lane, (void)step, (void)more;
-    changed += slot->type == HM_CLIP_MAIN_GRAD;
-    assert_true(fabs(ratio - (slot->type == HM_CLIP_MAIN_GRAD ? 3 : 1)) < 1e-6);
+    changed += slot->cls == HM_CLIP_MAIN_GRAD;
+    assert_true(fabs(ratio - (slot->cls == HM_CLIP_MAIN_GRAD ? 3 : 1)) < 1e-6);
 }
 
 static void only_the_last_stage(const struct hm_slot *slot, size_t lane, int64_t step, double ratio, double more) {
     (void)lane, (void)step, (void)more;
-    double expected = slot->stage != 3                    ? 1
-                      : slot->type == HM_FORWARD_COMPUTE  ? 2.07
-                      : slot->type == HM_BACKWARD_COMPUTE ? 1.41
-                                                          : 1;
+    double expected = slot->stage != 3                   ? 1
+                      : slot->cls == HM_FORWARD_COMPUTE  ? 2.07
+                      : slot->cls == HM_BACKWARD_COMPUTE ? 1.41
+                                                         : 1;
     assert_true(fabs(ratio - expected) < 1e-6);
 }
 

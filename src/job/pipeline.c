@@ -1,4 +1,4 @@
-/* edges.c - the dependency rules of spec "Dependencies" (OSDI 2025, section 3, and its artefact), one function a rule.
+/* pipeline.c - jobs out of a pipeline's op table: the dependency rules of spec "Dependencies" (OSDI 2025, section 3, and its artefact), one function a rule.
  *
  * The rules are those of the public artefact wherever it gives an answer. Where it refuses a trace (P2P records missing
  * on a middle stage, interleaved schedules without the records that move nothing, no gc, no reduce-scatter), the same
@@ -28,6 +28,7 @@ struct record {
 
 struct builder {
     struct hm_edges *e;
+    bool uses_dp, overlapped;
     const struct hm_ref_op *op;
     size_t stages, chunks; /* chunks: model chunks of the whole model (vpp * pp) */
     struct stage_ops *stage;
@@ -35,20 +36,11 @@ struct builder {
 };
 
 static void wait_for(struct builder *b, int32_t after, int32_t before) {
-    struct hm_edges *e = b->e;
-    if (after == NONE || before == NONE) return;
-    struct hm_edge *grown = hm_grow(e->edge, e->n_edges, &e->capacity, sizeof *grown);
-    if (!grown) {
-        e->failed = true;
-        return;
-    }
-    e->edge = grown;
-    e->edge[e->n_edges++] = (struct hm_edge){(uint32_t)after, (uint32_t)before};
+    if (after != NONE && before != NONE) hm_edges_wait(b->e, (uint32_t)after, (uint32_t)before);
 }
 
 static void join(struct builder *b, int32_t x, int32_t y) {
-    uint32_t gx = b->e->group[x], gy = b->e->group[y], low = gx < gy ? gx : gy;
-    b->e->group[x] = b->e->group[y] = low;
+    hm_edges_join(b->e, (uint32_t)x, (uint32_t)y);
 }
 
 /* ---- lists ---- */
@@ -460,13 +452,13 @@ static void order_tail(struct builder *b, const struct stage_ops *st) {
     for (size_t i = 0; i < st->n_compute; i++)
         if (last == NONE || b->op[st->compute[i]].end_s > b->op[last].end_s) last = st->compute[i];
     append(b, st, HM_GC, &last);
-    bool overlapped = b->e->uses_dp && b->e->overlapped;
+    bool overlapped = b->uses_dp && b->overlapped;
     append(b, st, HM_LAYERNORM_ALL_REDUCE, &last);
     append(b, st, HM_EMBEDDING_ALL_REDUCE, &last);
     if (overlapped) {
         append(b, st, HM_SEPARATE_ALL_REDUCE, &last);
     } else {
-        if (b->e->uses_dp) append(b, st, HM_GRADS_REDUCE_SCATTER, &last);
+        if (b->uses_dp) append(b, st, HM_GRADS_REDUCE_SCATTER, &last);
         append(b, st, HM_SEPARATE_ALL_REDUCE, &last);
     }
     append(b, st, HM_CLIP_MAIN_GRAD, &last);
@@ -500,50 +492,131 @@ static void make_groups(struct builder *b) {
             else
                 clip[k] = op + 1;
         }
-        if (!b->e->uses_dp) continue;
+        if (!b->uses_dp) continue;
         static const int dp_types[] = {HM_PARAMS_ALL_GATHER, HM_GRADS_REDUCE_SCATTER, HM_SEPARATE_ALL_REDUCE};
         for (size_t t = 0; t < 3; t++)
             for (size_t k = 0; k < st->n[dp_types[t]]; k++) b->e->across[st->of[dp_types[t]][k]] = true;
     }
 }
 
-int hm_edges_build(struct hm_edges *e, const struct hm_ref_op *ops, size_t n, int64_t dp_size) {
-    struct builder b = {.e = e, .op = ops};
-    e->op = ops;
-    e->n = n;
-    e->group = hm_alloc(n, sizeof *e->group);
-    e->across = hm_alloc(n, sizeof *e->across);
-    e->lonely = hm_alloc(n, sizeof *e->lonely);
-    int status = !e->group || !e->across || !e->lonely || list_ops(&b) != 0 ? -1 : 0;
-    if (status == 0) {
-        e->uses_dp = dp_size > 1;
-        for (uint32_t i = 0; i < n; i++) {
-            e->group[i] = i;
-            e->overlapped |= ops[i].type == HM_SEPARATE_ALL_REDUCE;
-            /* one DP rank in the trace, yet DP communication: sequence-parallel ranks that metadata did not name */
-            e->uses_dp |= ops[i].type == HM_PARAMS_ALL_GATHER || ops[i].type == HM_GRADS_REDUCE_SCATTER;
-        }
-        status = point_to_point(&b);
+/* Fills the edges of the ops. 0, or -1 without memory. */
+static int connect_ops(struct builder *b, struct hm_edges *e, const struct hm_ref_op *ops, size_t n, int64_t dp_size) {
+    *b = (struct builder){.e = e, .op = ops, .uses_dp = dp_size > 1};
+    int status = hm_edges_begin(e, ops, n) != 0 || list_ops(b) != 0 ? -1 : 0;
+    for (size_t i = 0; i < n; i++) {
+        b->overlapped |= ops[i].type == HM_SEPARATE_ALL_REDUCE;
+        /* one DP rank in the trace, yet DP communication: sequence-parallel ranks that metadata did not name */
+        b->uses_dp |= ops[i].type == HM_PARAMS_ALL_GATHER || ops[i].type == HM_GRADS_REDUCE_SCATTER;
     }
-    for (size_t s = 0; s < b.stages && status == 0; s++) {
-        const struct stage_ops *st = &b.stage[s];
-        order_streams(&b, st);
-        if (e->uses_dp) {
-            order_dp_stream(&b, st);
-            gate_forwards(&b, st);
-            if (e->overlapped) gate_reduce_scatters(&b, st);
+    if (status == 0) status = point_to_point(b);
+    for (size_t s = 0; s < b->stages && status == 0; s++) {
+        const struct stage_ops *st = &b->stage[s];
+        order_streams(b, st);
+        if (b->uses_dp) {
+            order_dp_stream(b, st);
+            gate_forwards(b, st);
+            if (b->overlapped) gate_reduce_scatters(b, st);
         }
-        order_tail(&b, st);
+        order_tail(b, st);
     }
-    if (status == 0) make_groups(&b);
-    free_lists(&b);
+    if (status == 0) make_groups(b);
+    free_lists(b);
     return e->failed ? -1 : status;
 }
 
-void hm_edges_free(struct hm_edges *e) {
-    hm_free(e->group);
-    hm_free(e->across);
-    hm_free(e->lonely);
-    hm_free(e->edge);
-    *e = (struct hm_edges){0};
+/* ---- the job ---- */
+
+/* Op types whose ops are tied to no op of another type: no rule says where in a step they belong. The last op of a step needs no rule. */
+static uint32_t unplaced_types(const struct hm_edges *e) {
+    uint32_t seen = 0, placed = 1u << HM_OPTIMIZER;
+    for (size_t i = 0; i < e->n; i++) {
+        const uint32_t type = e->op[i].type, other = e->op[e->group[i]].type;
+        seen |= 1u << type;
+        if (other != type) placed |= 1u << type | 1u << other;
+    }
+    for (size_t k = 0; k < e->n_edges; k++) {
+        const uint32_t after = e->op[e->edge[k].after].type, before = e->op[e->edge[k].before].type;
+        if (after != before) placed |= 1u << after | 1u << before;
+    }
+    return seen & ~placed;
+}
+
+/* Streams of a worker: compute, DP communication, and one for each kind of transfer between stages. */
+static uint32_t stream_of(uint32_t type) {
+    if (hm_is_p2p((int)type)) return 2 + type - HM_FORWARD_SEND;
+    return hm_is_compute((int)type) || type == HM_GC || type == HM_OPTIMIZER ? 0 : 1;
+}
+
+/* The classes are the op types, also those that do not occur: a class is an op type's number. */
+static int name_classes(struct hm_job *job) {
+    static const struct {
+        enum hm_kind kind;
+        enum hm_phase phase;
+    } what[HM_OP_TYPES] = {
+        [HM_FORWARD_COMPUTE] = {HM_COMPUTE, HM_FORWARD},
+        [HM_BACKWARD_COMPUTE] = {HM_COMPUTE, HM_BACKWARD},
+        [HM_FORWARD_SEND] = {HM_SEND, HM_FORWARD},
+        [HM_FORWARD_RECV] = {HM_RECV, HM_FORWARD},
+        [HM_BACKWARD_SEND] = {HM_SEND, HM_BACKWARD},
+        [HM_BACKWARD_RECV] = {HM_RECV, HM_BACKWARD},
+        [HM_PARAMS_ALL_GATHER] = {HM_COLLECTIVE, HM_NO_PHASE},
+        [HM_GRADS_REDUCE_SCATTER] = {HM_COLLECTIVE, HM_NO_PHASE},
+        [HM_LAYERNORM_ALL_REDUCE] = {HM_COLLECTIVE, HM_NO_PHASE},
+        [HM_EMBEDDING_ALL_REDUCE] = {HM_COLLECTIVE, HM_NO_PHASE},
+        [HM_SEPARATE_ALL_REDUCE] = {HM_COLLECTIVE, HM_NO_PHASE},
+        [HM_CLIP_MAIN_GRAD] = {HM_COLLECTIVE, HM_NO_PHASE},
+        [HM_OPTIMIZER] = {HM_COMPUTE, HM_OPTIMIZE},
+        [HM_GC] = {HM_PAUSE, HM_NO_PHASE},
+    };
+    struct hm_class *cls = hm_alloc(HM_OP_TYPES, sizeof *cls);
+    const char **family = hm_alloc(HM_FAMILIES, sizeof *family);
+    job->partition = hm_alloc(1, sizeof *job->partition);
+    uint32_t *class_of_peers = hm_alloc(HM_OP_TYPES, sizeof *class_of_peers);
+    job->class_of_peers = class_of_peers;
+    job->cls = cls;
+    job->family = family;
+    if (!cls || !family || !job->partition || !class_of_peers) return -1;
+    for (uint32_t t = 0; t < HM_OP_TYPES; t++) class_of_peers[t] = t;
+    for (int t = 0; t < HM_OP_TYPES; t++)
+        cls[t] =
+            (struct hm_class){hm_op_types[t].name,  (uint32_t)hm_family_of(t),      what[t].kind,     what[t].phase,
+                              hm_op_types[t].scope, hm_op_types[t].ideal_is_median, t == HM_OPTIMIZER};
+    for (int f = 0; f < HM_FAMILIES; f++) family[f] = hm_family_name(f);
+    job->partition[0].blocks = 1;
+    job->n_partitions = 1;
+    job->n_classes = job->n_peers = HM_OP_TYPES;
+    job->n_families = HM_FAMILIES;
+    return 0;
+}
+
+/* The ops without those of some types; *n becomes their number. */
+static struct hm_ref_op *without_types(const struct hm_ref_op *ops, size_t *n, uint32_t types) {
+    struct hm_ref_op *kept = hm_alloc(*n, sizeof *kept);
+    size_t k = 0;
+    for (size_t i = 0; kept && i < *n; i++)
+        if (!(types >> ops[i].type & 1)) kept[k++] = ops[i];
+    *n = k;
+    return kept;
+}
+
+struct hm_job *hm_job_pipeline(const struct hm_ref_op *ops, size_t n, int64_t dp_size, const char *path,
+                               struct hm_error *err) {
+    struct hm_job *job = hm_alloc(1, sizeof *job);
+    struct hm_ref_op *kept = NULL;
+    struct hm_edges e = {0};
+    struct builder b = {0};
+    int status = job && name_classes(job) == 0 && connect_ops(&b, &e, ops, n, dp_size) == 0 ? 0 : hm_fail_memory(err);
+    if (status == 0 && (job->unplaced = unplaced_types(&e)) != 0) {
+        hm_edges_free(&e);
+        kept = without_types(ops, &n, job->unplaced);
+        if (!kept || connect_ops(&b, &e, kept, n, dp_size) != 0) status = hm_fail_memory(err);
+    }
+    for (size_t i = 0; i < n && status == 0; i++) e.stream[i] = stream_of(e.op[i].type), e.peers[i] = e.op[i].type;
+    if (status == 0) status = hm_job_assemble(job, &e, path, err);
+    if (status == 0) job->uses_dp = b.uses_dp, job->overlapped = b.overlapped;
+    hm_edges_free(&e);
+    hm_free(kept);
+    if (status == 0) return job;
+    hm_job_free(job);
+    return NULL;
 }

@@ -1,21 +1,75 @@
-/* model.c - from the edges to a program: groups become nodes, nodes get rounds and an order, slots their numbers. */
+/* job.c - from the edges to a program: groups become nodes, nodes get rounds and an order, slots their numbers. */
 #include "edges.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-const char *hm_slot_name(const struct hm_slot *slot, char *text, size_t size) {
-    (void)snprintf(text, size, "%s %u of stage %u", hm_op_types[slot->type].name, slot->seq, slot->stage);
+const char *hm_slot_name(const struct hm_job *m, const struct hm_slot *slot, char *text, size_t size) {
+    (void)snprintf(text, size, "%s %u of stage %u", m->cls[slot->cls].name, slot->seq, slot->stage);
     return text;
 }
 
-void hm_model_free(struct hm_model *m) {
-    if (!m) return;
-    hm_free(m->slot);
-    hm_free(m->node);
-    hm_free(m->dep);
-    hm_free(m);
+int hm_class_find(const struct hm_job *m, enum hm_kind kind, enum hm_phase phase) {
+    for (size_t k = 0; k < m->n_classes; k++)
+        if (hm_class_is(&m->cls[k], kind, phase)) return (int)k;
+    return -1;
+}
+
+void hm_job_free(struct hm_job *job) {
+    if (!job) return;
+    for (size_t k = 0; job->own_classes && k < job->n_classes; k++) hm_free((char *)job->cls[k].name);
+    for (size_t k = 0; job->own_classes && k < job->n_families; k++) hm_free((char *)job->family[k]);
+    for (size_t k = 0; k < job->n_partitions; k++) hm_free(job->partition[k].block);
+    hm_free((void *)job->cls);
+    hm_free((void *)job->class_of_peers);
+    hm_free((void *)job->family);
+    hm_free(job->partition);
+    hm_free(job->slot);
+    hm_free(job->node);
+    hm_free(job->dep);
+    hm_free(job);
+}
+
+/* ---- edges ---- */
+
+int hm_edges_begin(struct hm_edges *e, const struct hm_ref_op *ops, size_t n) {
+    *e = (struct hm_edges){.op = ops, .n = n};
+    e->group = hm_alloc(n, sizeof *e->group);
+    e->across = hm_alloc(n, sizeof *e->across);
+    e->partition = hm_alloc(n, sizeof *e->partition);
+    e->stream = hm_alloc(n, sizeof *e->stream);
+    e->peers = hm_alloc(n, sizeof *e->peers);
+    e->lonely = hm_alloc(n, sizeof *e->lonely);
+    if (!e->group || !e->across || !e->partition || !e->stream || !e->peers || !e->lonely) return -1;
+    for (uint32_t i = 0; i < n; i++) e->group[i] = i;
+    return 0;
+}
+
+void hm_edges_wait(struct hm_edges *e, uint32_t after, uint32_t before) {
+    struct hm_edge *grown = hm_grow(e->edge, e->n_edges, &e->capacity, sizeof *grown);
+    if (!grown) {
+        e->failed = true;
+        return;
+    }
+    e->edge = grown;
+    e->edge[e->n_edges++] = (struct hm_edge){after, before};
+}
+
+void hm_edges_join(struct hm_edges *e, uint32_t x, uint32_t y) {
+    uint32_t gx = e->group[x], gy = e->group[y];
+    e->group[x] = e->group[y] = gx < gy ? gx : gy;
+}
+
+void hm_edges_free(struct hm_edges *e) {
+    hm_free(e->group);
+    hm_free(e->across);
+    hm_free(e->partition);
+    hm_free(e->stream);
+    hm_free(e->peers);
+    hm_free(e->lonely);
+    hm_free(e->edge);
+    *e = (struct hm_edges){0};
 }
 
 /* A node while it is being ordered. Edges in both directions, in compressed rows. */
@@ -147,7 +201,7 @@ static size_t sort_nodes(struct draft *d, struct heap *h) {
 
 /* Among the nodes that could not be ordered, walks from waiting op to awaited op until one comes again, and names the
  * circle. */
-static int report_cycle(const struct draft *d, const char *path, struct hm_error *err) {
+static int report_cycle(const struct hm_job *job, const struct draft *d, const char *path, struct hm_error *err) {
     const struct hm_edges *e = d->e;
     uint32_t *via = hm_alloc(d->n, sizeof *via); /* [node] edge to a node it waits for that is stuck as well */
     uint32_t *seen = hm_alloc(d->n, sizeof *seen);
@@ -169,7 +223,7 @@ static int report_cycle(const struct draft *d, const char *path, struct hm_error
     do {
         const struct hm_ref_op *op = &e->op[e->edge[via[node] - 1].after], *on = &e->op[e->edge[via[node] - 1].before];
         hm_str_add(&text, "%s%s %u of stage %u waits for %s %u of stage %u", text.length ? "; " : "",
-                   hm_op_types[op->type].name, op->seq, op->stage, hm_op_types[on->type].name, on->seq, on->stage);
+                   job->cls[op->type].name, op->seq, op->stage, job->cls[on->type].name, on->seq, on->stage);
         node = d->node_of[e->edge[via[node] - 1].before];
     } while (node != first);
     hm_fail(err, HM_ERR_INPUT,
@@ -186,7 +240,7 @@ static int report_cycle(const struct draft *d, const char *path, struct hm_error
 
 /* Numbers the slots: an across node's slots stand at the beginning of the round after its launch, all others where they
  * run. */
-static void number_slots(const struct draft *d, struct hm_model *m, uint32_t *slot_of) {
+static void number_slots(const struct draft *d, struct hm_job *m, uint32_t *slot_of) {
     uint32_t next = 0;
     size_t k = 0;
     for (uint32_t r = 0; r < m->rounds; r++) {
@@ -213,7 +267,7 @@ static int by_after(const void *a, const void *b) {
     return (x->before > y->before) - (x->before < y->before);
 }
 
-static int assemble(const struct draft *d, struct hm_model *m) {
+static int assemble(const struct draft *d, struct hm_job *m) {
     const struct hm_edges *e = d->e;
     m->n_slots = e->n;
     m->n_nodes = d->n;
@@ -231,7 +285,8 @@ static int assemble(const struct draft *d, struct hm_model *m) {
     for (size_t k = 0; k < d->n; k++) {
         uint32_t node = d->order[k];
         m->node[k] = (struct hm_node){0, d->member_first[node + 1] - d->member_first[node], d->round[node],
-                                      d->across[node] ? (int32_t)m->n_across++ : -1};
+                                      d->across[node] ? (int32_t)m->n_across++ : -1,
+                                      e->partition[d->member[d->member_first[node]]]};
         uint32_t last = d->round[node] + (d->across[node] ? 1 : 0);
         if (last + 1 > m->rounds) m->rounds = last + 1;
     }
@@ -241,7 +296,8 @@ static int assemble(const struct draft *d, struct hm_model *m) {
     for (size_t i = 0; i < e->n; i++) {
         const struct hm_ref_op *op = &e->op[i];
         struct hm_slot *slot = &m->slot[slot_of[i]];
-        slot->stage = op->stage, slot->type = op->type, slot->seq = op->seq;
+        slot->stage = op->stage, slot->cls = op->type, slot->seq = op->seq;
+        slot->stream = e->stream[i], slot->peers = e->peers[i];
         slot->mc = op->mc, slot->mb = op->mb, slot->gmc = op->gmc;
         slot->lonely = e->lonely[i];
         if (op->stage + 1 > m->stages) m->stages = op->stage + 1;
@@ -260,30 +316,20 @@ static int assemble(const struct draft *d, struct hm_model *m) {
     return 0;
 }
 
-struct hm_model *hm_model_build(const struct hm_ref_op *ops, size_t n, int64_t dp_size, const char *path,
-                                struct hm_error *err) {
-    struct hm_model *m = hm_alloc(1, sizeof *m);
-    struct hm_edges e = {0};
-    struct draft d = {.e = &e};
+int hm_job_assemble(struct hm_job *job, const struct hm_edges *e, const char *path, struct hm_error *err) {
+    struct draft d = {.e = e};
     struct heap heap = {0};
     int status = -1;
-    if (!m || hm_edges_build(&e, ops, n, dp_size) != 0 || make_nodes(&d) != 0 || make_forward_edges(&d) != 0 ||
+    if (e->failed || make_nodes(&d) != 0 || make_forward_edges(&d) != 0 ||
         !(heap.item = hm_alloc(d.n, sizeof *heap.item)))
         hm_fail_memory(err);
     else if (sort_nodes(&d, &heap) < d.n)
-        report_cycle(&d, path, err);
-    else if (assemble(&d, m) != 0)
+        report_cycle(job, &d, path, err);
+    else if (assemble(&d, job) != 0)
         hm_fail_memory(err);
     else
         status = 0;
-    if (status == 0) {
-        m->uses_dp = e.uses_dp;
-        m->overlapped = e.overlapped;
-    }
     hm_free(heap.item);
     draft_free(&d);
-    hm_edges_free(&e);
-    if (status == 0) return m;
-    hm_model_free(m);
-    return NULL;
+    return status;
 }

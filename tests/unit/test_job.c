@@ -1,4 +1,4 @@
-/* test_model.c - who waits for whom: closed forms computed by hand, and random jobs whose recorded times the model must give back. */
+/* test_job.c - who waits for whom: closed forms computed by hand, and random jobs whose recorded times the model must give back. */
 #include "jobs.h"
 #include "whatif/whatif.h"
 
@@ -143,18 +143,18 @@ static void random_jobs_replay_to_their_recorded_times(void **state) {
                 for (size_t s = 0; s < g->slots; s++)
                     duration[lane * g->slots + s] =
                         hm_grid_lane(g, g->duration, step / HM_WIDTH, lane)[s * HM_WIDTH + step % HM_WIDTH];
-            hm_replay_plain(t->model, g->lanes, duration, start, end);
+            hm_replay_plain(t->job, g->lanes, duration, start, end);
             for (size_t lane = 0; lane < g->lanes; lane++)
                 for (size_t s = 0; s < g->slots; s++) {
-                    const struct hm_slot *slot = &t->model->slot[s];
+                    const struct hm_slot *slot = &t->job->slot[s];
                     int i = 0;
-                    while (j->op[i].stage != (int)slot->stage || j->op[i].type != (int)slot->type ||
+                    while (j->op[i].stage != (int)slot->stage || j->op[i].type != (int)slot->cls ||
                            j->op[i].seq != (int)slot->seq)
                         i++;
                     double expected = j->start[(step * (size_t)j->dp + lane) * (size_t)j->n_ops + (size_t)i];
                     if (fabs(start[lane * g->slots + s] - expected) > 1e-9)
                         fail_msg("seed %lu: %s %u of stage %u starts at %g, not %g", (unsigned long)seed,
-                                 hm_op_types[slot->type].name, slot->seq, slot->stage, start[lane * g->slots + s],
+                                 hm_op_types[slot->cls].name, slot->seq, slot->stage, start[lane * g->slots + s],
                                  expected);
                 }
         }
@@ -177,7 +177,7 @@ static void a_circle_is_named_op_by_op(void **state) {
         {1, HM_FORWARD_RECV, 0, 0, 0, 1, 0, 4},    {1, HM_BACKWARD_SEND, 0, 0, 0, 1, 6, 7},
     };
     struct hm_error err = {0};
-    struct hm_model *m = hm_model_build(ops, sizeof ops / sizeof ops[0], 1, "job.parquet", &err);
+    struct hm_job *m = hm_job_pipeline(ops, sizeof ops / sizeof ops[0], 1, "job.parquet", &err);
     assert_null(m);
     assert_int_equal(err.code, HM_ERR_INPUT);
     assert_ptr_equal(strstr(err.message, "job.parquet: "), err.message);
