@@ -60,6 +60,10 @@ void hm_temporary_remove(const char *name);
  * failure. Free with hm_free. */
 char *hm_slurp(const char *path, size_t most, size_t *size, struct hm_error *err);
 
+/* The rank in a file's name: "comm_lib_trace_rank_12", "_dump_12", "rank12_gloo.json"; -1: none. */
+enum { HM_MOST_RANK = 1 << 24 };
+int hm_rank_of_name(const char *path);
+
 /* ---- strings ---- */
 struct hm_str {
     char *text; /* NUL-terminated; NULL while empty */

@@ -30,8 +30,14 @@ size_t hm_log_plain(char *line) {
 }
 
 /* Behind a key: blanks, dots, a unit in parentheses, then ":" or "="; NULL if that is not what stands there. */
+static const char *const underscored[] = {"ms", "us", "s", NULL};
 static const char *after_key(const char *at, char unit[16]) {
     if (unit) *unit = 0;
+    for (const char *const *u = underscored; *u; u++) /* Megatron-DeepSpeed: "elapsed_time_per_iteration_ms=3415.3" */
+        if (*at == '_' && strncmp(at + 1, *u, strlen(*u)) == 0 && at[1 + strlen(*u)] == '=') {
+            if (unit) (void)snprintf(unit, 16, "%s", *u);
+            return at + strlen(*u) + 2;
+        }
     at += strspn(at, " \t.");
     if (*at == '(') {
         size_t n = strcspn(at, ")");

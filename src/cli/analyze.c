@@ -1,13 +1,15 @@
 /* analyze.c - `hindmost analyze`: what-if analysis of one job. */
+#include "analyze_series.h"
 #include "cli.h"
 #include "hindmost/hindmost.h"
 #include "hindmost/report.h"
+#include "hindmost/series.h"
 #include "hindmost/timeline.h"
 
 #include <string.h>
 
 struct request {
-    const char *json, *html, *heatmap, *timeline, *ideal_timeline;
+    const char *json, *html, *heatmap, *timeline, *ideal_timeline, *pattern;
     struct hm_trace_options open;
     struct hm_analysis_options analysis;
     bool per_step, check; /* per_step: in the JSON; the page always shows the steps */
@@ -43,6 +45,8 @@ static const struct option options[] = {
     {"check", 0, NULL, "exit status 1 at S >= 1.1, 2 at S >= 1.2", OPTION_FLAG, FIELD(check), 0, 0, NULL},
     {"memory", 0, "SIZE", "stay below SIZE, such as 2G (default: half of the machine's memory)", OPTION_BYTES,
      FIELD(open.memory_bytes), 0, 0, NULL},
+    {"pattern", 0, "REGEX", "lines of another log: 'step {step}.* {seconds} s'; also {ms}, {us}, {rank}", OPTION_TEXT,
+     FIELD(pattern), 0, 0, NULL},
     OPTION_THREADS(struct request, open.threads),
     {NULL, 0, NULL, NULL, OPTION_FLAG, 0, 0, 0, NULL}};
 
@@ -101,12 +105,24 @@ static int report(const struct request *q, const struct hm_trace *trace, const s
     return a->slowdown >= 1.2 ? EXIT_CRITICAL : a->slowdown >= 1.1 ? EXIT_WARN : EXIT_DONE;
 }
 
+static bool is_log(const struct request *q, const char *path) {
+    if (q->open.format) return strcmp(q->open.format, "megatron") == 0;
+    return q->pattern || hm_series_detect(path);
+}
+
+static int analyze_log(const struct request *q, const char *const *paths, size_t n) {
+    const char *other = q->html ? "--html" : q->timeline ? "--timeline" : q->ideal_timeline ? "--ideal-timeline" : NULL;
+    return analyze_series(&(struct series_request){paths, n, q->pattern, q->json, q->heatmap, other, q->check});
+}
+
 int analyze_main(int argc, char **argv) {
     struct request q = {.open.progress = progress_bar, .analysis.progress = progress_bar};
     int inputs = 0, status = parse(&q, argc, argv, &inputs);
     if (status != EXIT_DONE) return status < 0 ? EXIT_DONE : status;
+    const char *const *paths = (const char *const *)argv + 1;
+    if (is_log(&q, paths[0])) return analyze_log(&q, paths, (size_t)inputs);
     struct hm_error err = {0};
-    struct hm_trace *trace = hm_trace_open_files((const char *const *)argv + 1, (size_t)inputs, &q.open, &err);
+    struct hm_trace *trace = hm_trace_open_files(paths, (size_t)inputs, &q.open, &err);
     struct hm_analysis *a = trace ? hm_analyze(trace, &q.analysis, &err) : NULL;
     /* a diagnosis rests on the exact S of the workers */
     bool diagnose = q.analysis.attribution == HM_ATTRIBUTION_EXACT;

@@ -1,10 +1,11 @@
 /* convert.c - `hindmost convert`: any readable input to the op table or to a timeline. */
 #include "cli.h"
 #include "hindmost/convert.h"
+#include "hindmost/series.h"
 #include "hindmost/timeline.h"
 
 struct conversion {
-    const char *output;
+    const char *output, *pattern;
     struct hm_trace_options open;
     bool ideal, float32;
 };
@@ -18,13 +19,15 @@ static const struct option options[] = {
     {"steps", 0, "12,20-23", "a timeline of these steps only", OPTION_TEXT, FIELD(open.steps), 0, 0, NULL},
     {"meta", 'm', "FILE.yaml", "layout of the job, for a timeline (default: inferred from the trace)", OPTION_TEXT,
      FIELD(open.metadata), 0, 0, NULL},
+    {"pattern", 0, "REGEX", "the lines of a log, as for 'hindmost analyze'", OPTION_TEXT, FIELD(pattern), 0, 0, NULL},
     OPTION_THREADS(struct conversion, open.threads),
     {NULL, 0, NULL, NULL, OPTION_FLAG, 0, 0, 0, NULL}};
 
 const struct usage convert_usage = {
     "TRACE... -o OUT [options]",
     "Copies traces to one op table (OUT ends in .parquet or .csv), all rows as they are, or draws a timeline that\n"
-    "Perfetto (ui.perfetto.dev) opens (OUT ends in .json.gz or .json).\n",
+    "Perfetto (ui.perfetto.dev) opens (OUT ends in .json.gz or .json).\n"
+    "Of a log that prints times of ranks it makes the least table: rank, step, seconds (.csv).\n",
     TRACE_ARGUMENT, options, NULL};
 
 /* A timeline; several files are parts of one recording. */
@@ -50,6 +53,18 @@ static bool makes_sense(const struct conversion *c, int inputs, bool *table) {
     return true;
 }
 
+/* A log of step times: the least table of ranks and steps. */
+static int convert_log(const char *const *inputs, size_t n, const struct conversion *c, struct hm_error *err) {
+    if (!hm_ends_with(c->output, ".csv"))
+        return hm_fail(err, HM_ERR_ARGUMENT, "%s: of a log only a table is made; give a name that ends in .csv",
+                       c->output);
+    struct hm_series_options as = {.pattern = c->pattern};
+    struct hm_series *s = hm_series_read(inputs, n, &as, err);
+    int status = s ? hm_series_write_table(s, c->output, err) : -1;
+    hm_series_free(s);
+    return status;
+}
+
 int convert_main(int argc, char **argv) {
     struct conversion c = {.open = {.progress = progress_bar}};
     struct hm_error err = {0};
@@ -58,7 +73,9 @@ int convert_main(int argc, char **argv) {
     if (status != EXIT_DONE) return status < 0 ? EXIT_DONE : status;
     if (!makes_sense(&c, n, &table)) return EXIT_UNUSABLE;
     const char *const *inputs = (const char *const *)argv + 1;
-    status = table ? hm_convert(inputs, (size_t)n, c.output, c.float32, c.open.threads, &err)
-                   : draw(inputs, (size_t)n, &c, &err);
+    bool log = c.pattern || hm_series_detect(inputs[0]);
+    status = log     ? convert_log(inputs, (size_t)n, &c, &err)
+             : table ? hm_convert(inputs, (size_t)n, c.output, c.float32, c.open.threads, &err)
+                     : draw(inputs, (size_t)n, &c, &err);
     return status == 0 ? EXIT_DONE : complain(&err);
 }

@@ -54,7 +54,4 @@ struct hm_flight_dump *hm_flight_read(const char *path, struct hm_error *err);
 struct hm_flight_dump *hm_flight_parse(const char *path, const char *bytes, size_t size, struct hm_error *err);
 void hm_flight_free(struct hm_flight_dump *dump);
 
-/* The rank in a file's name: "comm_lib_trace_rank_12", "_dump_12", "rank12_gloo.json"; -1: none. */
-int hm_rank_of_name(const char *path);
-
 #endif

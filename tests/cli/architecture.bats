@@ -6,7 +6,7 @@ load ../helper
 may_include() {
     case $1 in
     base) ;;
-    trace | node | tor) echo base ;;
+    trace | node | tor | series) echo base ;;
     job | hang) echo base trace ;;
     replay) echo base trace job ;;
     whatif) echo base trace job replay ;;

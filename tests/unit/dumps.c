@@ -24,7 +24,7 @@ static void raw(struct writer *w, const void *bytes, size_t n) {
     w->bytes[w->size] = 0;
 }
 
-static void put(struct writer *w, const char *format, ...) {
+__attribute__((format(printf, 2, 3))) static void put(struct writer *w, const char *format, ...) {
     char text[400];
     va_list args;
     va_start(args, format);
