@@ -81,6 +81,9 @@ HM_API int hm_node_state_named(const char *name);
 struct hm_ledger;
 /* Opens or makes a ledger. `policy`: a YAML file (docs/node-policy.md), NULL: the defaults. NULL on failure. */
 HM_API struct hm_ledger *hm_ledger_open(const char *path, const char *policy, struct hm_error *err);
+/* Opens a ledger that is there to be read only: nothing is written, also where nothing could be. wait_s: how long to wait for a lock. */
+HM_API struct hm_ledger *hm_ledger_open_to_read(const char *path, const char *policy, double wait_s,
+                                                struct hm_error *err);
 HM_API void hm_ledger_close(struct hm_ledger *ledger);
 
 /* Called for each step that was (or, in a dry run, would be) taken: one line, without newline. */
@@ -122,10 +125,12 @@ struct hm_node_evidence {
     const char *source;            /* who says so: "watch", "sweep", "kernel", "dcgm", a person */
     const char *kind;              /* what the policy goes by: "gpu-lost", "xid-79", "alarm-replace", "sweep-fail" */
     const char *detail;            /* text or JSON; may be NULL */
+    const char *subject;           /* which part of it: a GPU's bus address, "GPU 3"; may be NULL */
     double time_s;
+    bool dated; /* time_s is the event's own, not that of reading: node, kind, subject and time are its identity */
 };
 /* Records n pieces of evidence in one transaction and lets the policy move the nodes. What the cap or a hold keeps from
- * leaving becomes suspect, and the step says why. */
+ * leaving becomes suspect, and the step says why. A dated event that is recorded already (the kernel's within 5 s) is not recorded again. */
 HM_API int hm_ledger_evidence(struct hm_ledger *ledger, const struct hm_node_evidence *evidence, size_t n,
                               const struct hm_ledger_run *run, struct hm_error *err);
 
@@ -163,11 +168,29 @@ HM_API void hm_serve_stop(struct hm_server *server);
 /* ---- evidence as it comes ---- */
 /* A list of evidence that owns its text. */
 struct hm_evidence_list;
-/* Reads a file ("-": standard input) of documented evidence JSON (one object, an array, or JSON lines; docs/node.md),
- * or of `dcgmi diag -j`, or of kernel log lines with NVIDIA's "NVRM: Xid". `node` names the node where the file does
- * not, now_s dates what bears no date. Xid lines of one GPU and code within 5 s are one event (Delta, SC 2025). */
+struct hm_evidence_options {
+    const char *node; /* where the file does not say; a file that says another is refused. NULL: it must say */
+    double now_s;     /* dates what bears no date */
+    const char *
+        boot; /* when the machine started, for kernel logs in seconds since: a date and time, or seconds since 1970; NULL: not known */
+    const char *zone; /* of times that say none; NULL: this machine's */
+    long gpus;        /* how many GPUs the node must have, for a list of them; 0: not known */
+};
+/* Reads a file ("-": standard input) of documented evidence JSON (one object, an array, or JSON lines; docs/node.md), a sweep's or
+ * hindmost-pairs' result, `dcgmi diag` (JSON; its table can only warn), kernel logs (dmesg, syslog, journalctl) with NVIDIA's Xid or GPUs
+ * that are lost, conditions of Kubernetes nodes, NVSentinel's health events, gpud's states. Xid lines of one GPU and code within 5 s are one
+ * event (Delta, SC 2025). A file of which nothing was understood, or of which only a part was and that holds no evidence, is refused. */
+HM_API struct hm_evidence_list *hm_evidence_read_as(const char *path, const struct hm_evidence_options *options,
+                                                    struct hm_error *err);
+/* The same with node and now_s alone. */
 HM_API struct hm_evidence_list *hm_evidence_read(const char *path, const char *node, double now_s,
                                                  struct hm_error *err);
+/* The slow workers of a hindmost.analysis/1, each as "slow-worker" of its host. hosts: a table of rank,host[,gpu] or stage,dp_rank,host[,gpu];
+ * a slow rank that it lacks fails. */
+HM_API struct hm_evidence_list *hm_evidence_of_analysis(const char *result, const char *hosts, double now_s,
+                                                        struct hm_error *err);
+/* What was passed over though evidence was found; NULL: nothing. */
+HM_API const char *hm_evidence_note(const struct hm_evidence_list *list);
 HM_API size_t hm_evidence_count(const struct hm_evidence_list *list);
 HM_API const struct hm_node_evidence *hm_evidence_items(const struct hm_evidence_list *list);
 HM_API void hm_evidence_free(struct hm_evidence_list *list);

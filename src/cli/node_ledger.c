@@ -24,7 +24,13 @@ enum {
     O_UNTESTED,
     O_REPLACED,
     O_OFF,
-    O_TIME
+    O_TIME,
+    O_ZONE,
+    O_BOOT,
+    O_GPUS,
+    O_ANALYSIS,
+    O_HOSTS,
+    OPTIONS
 };
 
 static const struct option_spec specs[] = {{"ledger", 'l', true, O_LEDGER},
@@ -43,11 +49,37 @@ static const struct option_spec specs[] = {{"ledger", 'l', true, O_LEDGER},
                                            {"replaced", 0, false, O_REPLACED},
                                            {"off", 0, false, O_OFF},
                                            {"time", 0, true, O_TIME},
+                                           {"zone", 0, true, O_ZONE},
+                                           {"boot", 0, true, O_BOOT},
+                                           {"gpus", 0, true, O_GPUS},
+                                           {"analysis", 0, true, O_ANALYSIS},
+                                           {"hosts", 0, true, O_HOSTS},
                                            {NULL, 0, false, 0}};
 
+/* What each action has a use for, besides --ledger and --policy. */
+static const struct {
+    const char *action;
+    unsigned long options;
+} uses[] = {
+#define BIT(id) (1ul << (id))
+    {"list", BIT(O_JSON)},
+    {"show", BIT(O_JSON) | BIT(O_NODE)},
+    {"history", BIT(O_JSON) | BIT(O_NODE)},
+    {"export", BIT(O_JSON) | BIT(O_TEXTFILE)},
+    {"add", BIT(O_NODE) | BIT(O_CLASS) | BIT(O_UNTESTED) | BIT(O_WHO) | BIT(O_TIME)},
+    {"mark", BIT(O_NODE) | BIT(O_WHY) | BIT(O_WHO) | BIT(O_STATE) | BIT(O_EVIDENCE) | BIT(O_DRY) | BIT(O_TIME) |
+                 BIT(O_ZONE) | BIT(O_BOOT) | BIT(O_GPUS) | BIT(O_ANALYSIS) | BIT(O_HOSTS)},
+    {"clear", BIT(O_NODE) | BIT(O_WHY) | BIT(O_WHO) | BIT(O_REPLACED) | BIT(O_DRY) | BIT(O_TIME)},
+    {"hold", BIT(O_NODE) | BIT(O_WHY) | BIT(O_WHO) | BIT(O_OFF) | BIT(O_TIME)},
+    {"except", BIT(O_NODE) | BIT(O_WHY) | BIT(O_WHO) | BIT(O_OFF) | BIT(O_KIND) | BIT(O_TIME)},
+};
+
 struct arguments {
-    const char *ledger, *policy, *json, *why, *who, *state, *evidence, *node, *class_name, *kind, *textfile;
+    const char *ledger, *policy, *json, *why, *who, *state, *evidence, *node, *class_name, *kind, *textfile, *zone,
+        *boot, *analysis, *hosts;
     bool dry, untested, replaced, off;
+    unsigned long given;
+    long gpus;
     double time_s;
     const char *name; /* the positional node */
 };
@@ -76,13 +108,23 @@ static int parse(struct arguments *a, int argc, char **argv) {
             [O_CLASS] = &a->class_name, [O_KIND] = &a->kind,     [O_TEXTFILE] = &a->textfile};
         if (id == OPTION_BAD) return EXIT_UNUSABLE;
         if (id == OPTION_HELP) return -1;
+        a->given |= BIT(id);
         if (id <= O_TEXTFILE) *texts[id] = o.value;
+        if (id == O_ZONE) a->zone = o.value;
+        if (id == O_BOOT) a->boot = o.value;
+        if (id == O_ANALYSIS) a->analysis = o.value;
+        if (id == O_HOSTS) a->hosts = o.value;
+        if (id == O_GPUS && !option_integer(&o, "--gpus", 1, 4096, &a->gpus)) return EXIT_UNUSABLE;
         if (id == O_DRY) a->dry = true;
         if (id == O_UNTESTED) a->untested = true;
         if (id == O_REPLACED) a->replaced = true;
         if (id == O_OFF) a->off = true;
         if (id == O_TIME && !option_number(&o, "--time", 0, 1e11, &a->time_s)) return EXIT_UNUSABLE;
     }
+    for (size_t i = 0; i < sizeof uses / sizeof *uses; i++)
+        for (const struct option_spec *s = specs; strcmp(argv[0], uses[i].action) == 0 && s->name; s++)
+            if ((a->given & BIT(s->id)) && !((uses[i].options | BIT(O_LEDGER) | BIT(O_POLICY)) & BIT(s->id)))
+                return complain_text("--%s: node %s has no use for it; see 'hindmost help node'", s->name, argv[0]);
     if (o.inputs > 1)
         return complain_text("node %s takes one node, not %d; see 'hindmost help node'", argv[0], o.inputs);
     a->name = o.inputs ? argv[1] : a->node;
@@ -120,16 +162,36 @@ static int write_metrics(struct hm_ledger *l, const char *node, struct hm_out *o
     return hm_ledger_write_metrics(l, out, err);
 }
 
+/* Evidence of a file, or of an analysis and a table of hosts. */
+static int mark_by_evidence(struct hm_ledger *l, struct arguments *a, struct hm_error *err) {
+    struct hm_ledger_run run = {a->dry, node_print_step, &a->dry};
+    struct hm_evidence_options o = {
+        .node = a->name, .now_s = a->time_s, .boot = a->boot, .zone = a->zone, .gpus = a->gpus};
+    struct hm_evidence_list *e = a->evidence ? hm_evidence_read_as(a->evidence, &o, err)
+                                             : hm_evidence_of_analysis(a->analysis, a->hosts, a->time_s, err);
+    if (!e) return -1;
+    int status = hm_ledger_evidence(l, hm_evidence_items(e), hm_evidence_count(e), &run, err);
+    if (status == 0 && hm_evidence_count(e) == 0) printf("no evidence against any node in it\n");
+    if (status == 0 && hm_evidence_note(e)) fprintf(stderr, "hindmost: %s\n", hm_evidence_note(e));
+    hm_evidence_free(e);
+    return status;
+}
+
 static int mark(struct hm_ledger *l, struct arguments *a, struct hm_error *err) {
     struct hm_ledger_run run = {a->dry, node_print_step, &a->dry};
-    if (a->evidence) {
-        struct hm_evidence_list *e = hm_evidence_read(a->evidence, a->name, a->time_s, err);
-        if (!e) return -1;
-        int status = hm_ledger_evidence(l, hm_evidence_items(e), hm_evidence_count(e), &run, err);
-        if (status == 0 && hm_evidence_count(e) == 0) printf("no evidence against any node in it\n");
-        hm_evidence_free(e);
-        return status;
-    }
+    const unsigned long by_file = BIT(O_ZONE) | BIT(O_BOOT) | BIT(O_GPUS);
+    if ((a->analysis != NULL) != (a->hosts != NULL))
+        return hm_fail(err, HM_ERR_ARGUMENT, "mark: --analysis RESULT.json and --hosts FILE go together");
+    if ((a->evidence || a->analysis) && (a->state || a->why))
+        return hm_fail(err, HM_ERR_ARGUMENT,
+                       "mark: --state and --why are for a step by hand; evidence says why itself");
+    if (a->evidence && a->analysis)
+        return hm_fail(err, HM_ERR_ARGUMENT, "mark: give --evidence or --analysis, one at a time");
+    if (!a->evidence && (a->given & by_file))
+        return hm_fail(err, HM_ERR_ARGUMENT, "mark: --zone, --boot and --gpus are for --evidence FILE; give that too");
+    if (a->analysis && a->name)
+        return hm_fail(err, HM_ERR_ARGUMENT, "mark: --hosts says which nodes; leave out %s", a->name);
+    if (a->evidence || a->analysis) return mark_by_evidence(l, a, err);
     int to = hm_node_state_named(a->state);
     if (!a->name) return hm_fail(err, HM_ERR_ARGUMENT, "mark: name a node, or give --evidence FILE");
     if (to < 0)
@@ -191,7 +253,12 @@ int node_ledger(int argc, char **argv) {
     struct hm_error err = {0};
     int status = parse(&a, argc, argv);
     if (status != EXIT_DONE) return status < 0 ? EXIT_DONE : status;
-    struct hm_ledger *l = hm_ledger_open(node_ledger_path(a.ledger), a.policy, &err);
+    static const char *const readers[] = {"list", "show", "history", "export"};
+    bool reads = false;
+    for (size_t i = 0; i < sizeof readers / sizeof *readers; i++) reads = reads || strcmp(argv[0], readers[i]) == 0;
+    const char *path = node_ledger_path(a.ledger);
+    struct hm_ledger *l =
+        reads ? hm_ledger_open_to_read(path, a.policy, 10, &err) : hm_ledger_open(path, a.policy, &err);
     status = l && act(argv[0], l, &a, &err) == 0 ? EXIT_DONE : complain(&err);
     hm_ledger_close(l);
     return status;

@@ -8,6 +8,7 @@
 #include <sqlite3.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -26,7 +27,7 @@ static const char schema[] =
     " evidence TEXT) STRICT;"
     "CREATE INDEX IF NOT EXISTS step_node ON step(node, time);"
     "CREATE TABLE IF NOT EXISTS evidence(id INTEGER PRIMARY KEY, node TEXT NOT NULL, time REAL NOT NULL,"
-    " source TEXT NOT NULL, kind TEXT NOT NULL, detail TEXT) STRICT;"
+    " source TEXT NOT NULL, kind TEXT NOT NULL, detail TEXT, subject TEXT) STRICT;"
     "CREATE INDEX IF NOT EXISTS evidence_node ON evidence(node, kind, time);"
     "CREATE TABLE IF NOT EXISTS exception(node TEXT NOT NULL, kind TEXT NOT NULL, who TEXT NOT NULL,"
     " why TEXT NOT NULL, time REAL NOT NULL, PRIMARY KEY(node, kind)) STRICT;"
@@ -108,6 +109,18 @@ static int end(struct hm_ledger *l, int status, bool dry_run, struct hm_error *e
     return status;
 }
 
+/* Ledgers of before 2026-12 lack the column. Two processes may find that at once: the second is told that it is there. */
+static int add_subject(struct hm_ledger *l) {
+    sqlite3_stmt *s = NULL;
+    if (sqlite3_prepare_v2(l->db, "SELECT subject FROM evidence LIMIT 1", -1, &s, NULL) == SQLITE_OK)
+        return sqlite3_finalize(s);
+    int rc = sqlite3_exec(l->db, "ALTER TABLE evidence ADD COLUMN subject TEXT", NULL, NULL, NULL);
+    return rc == SQLITE_ERROR &&
+                   sqlite3_prepare_v2(l->db, "SELECT subject FROM evidence LIMIT 1", -1, &s, NULL) == SQLITE_OK
+               ? sqlite3_finalize(s)
+               : rc;
+}
+
 struct hm_ledger *hm_ledger_open(const char *path, const char *policy, struct hm_error *err) {
     struct hm_ledger *l = hm_alloc(1, sizeof *l);
     if (!l) {
@@ -123,9 +136,65 @@ struct hm_ledger *hm_ledger_open(const char *path, const char *policy, struct hm
     int rc = sqlite3_open_v2(path, &l->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, NULL);
     if (rc == SQLITE_OK) rc = sqlite3_busy_timeout(l->db, 10000);
     if (rc == SQLITE_OK) rc = sqlite3_exec(l->db, schema, NULL, NULL, NULL);
+    if (rc == SQLITE_OK) rc = add_subject(l);
     if (rc == SQLITE_OK) return l;
     fail_sql(l, err);
 failed:
+    hm_ledger_close(l);
+    return NULL;
+}
+
+/* A ledger in WAL mode is read through a file of shared memory beside it. Where none is there and none can be made (no permission, a file
+ * system that is full or read-only), nobody writes now, or nobody could: then the file is read as it stands. */
+static int open_as(struct hm_ledger *l, const char *path, bool as_it_stands, double wait_s) {
+    struct hm_str uri = {0};
+    sqlite3_stmt *s = NULL;
+    hm_str_add(&uri, "file:");
+    for (const char *c = path; *c; c++) hm_str_add(&uri, strchr("?#%", *c) ? "%%%02x" : "%c", (unsigned char)*c);
+    hm_str_add(&uri, "?mode=ro%s", as_it_stands ? "&immutable=1" : "");
+    if (uri.failed) {
+        hm_str_free(&uri);
+        return SQLITE_NOMEM;
+    }
+    int rc = sqlite3_open_v2(uri.text, &l->db, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, NULL);
+    hm_str_free(&uri);
+    if (rc == SQLITE_OK) rc = sqlite3_busy_timeout(l->db, (int)(wait_s * 1000));
+    if (rc == SQLITE_OK) rc = sqlite3_prepare_v2(l->db, "SELECT name FROM node LIMIT 1", -1, &s, NULL);
+    if (rc == SQLITE_OK && sqlite3_step(s) != SQLITE_ROW) rc = sqlite3_errcode(l->db);
+    sqlite3_finalize(s);
+    return rc == SQLITE_DONE || rc == SQLITE_ROW ? SQLITE_OK : rc;
+}
+
+struct hm_ledger *hm_ledger_open_to_read(const char *path, const char *policy, double wait_s, struct hm_error *err) {
+    struct hm_ledger *l = hm_alloc(1, sizeof *l);
+    struct stat st;
+    if (!l || !(l->path = hm_strdup(path))) {
+        hm_fail_memory(err);
+        hm_ledger_close(l);
+        return NULL;
+    }
+    if (hm_policy_read(&l->policy, policy, err) != 0) {
+        hm_ledger_close(l);
+        return NULL;
+    }
+    if (stat(path, &st) != 0) {
+        hm_fail(err, HM_ERR_IO, "%s: %s; 'hindmost node add' makes a ledger, --ledger FILE names another", path,
+                strerror(errno));
+        hm_ledger_close(l);
+        return NULL;
+    }
+    int rc = open_as(l, path, false, wait_s);
+    if (rc == SQLITE_CANTOPEN || rc == SQLITE_READONLY || rc == SQLITE_FULL || rc == SQLITE_IOERR) {
+        sqlite3_close(l->db);
+        l->db = NULL;
+        rc = open_as(l, path, true, wait_s);
+    }
+    if (rc == SQLITE_OK) return l;
+    if (rc == SQLITE_NOMEM)
+        hm_fail_memory(err);
+    else
+        hm_fail(err, HM_ERR_IO, "%s: %s; is it a ledger, and may it be read?", path,
+                l->db ? sqlite3_errmsg(l->db) : "cannot be opened");
     hm_ledger_close(l);
     return NULL;
 }
@@ -453,16 +522,67 @@ static int act(struct hm_ledger *l, const struct hm_node_evidence *e, const char
     return change(l, &c, run, err) < 0 ? -1 : 0;
 }
 
-static int record(struct hm_ledger *l, const struct hm_node_evidence *e, const struct hm_ledger_run *run,
+/* The name under which the ledger knows a node: logs say "gpu-7.cluster.example" where a scheduler says "gpu-7", and the other way round. The
+ * name itself if it is known, or if no single other fits. */
+static int resolve(struct hm_ledger *l, const char *given, char name[256], struct hm_error *err) {
+    snprintf(name, 256, "%s", given);
+    sqlite3_stmt *s = query(l, err, "s",
+                            "SELECT name FROM node WHERE name = ?1 OR name GLOB ?1 || '.*' OR ?1 GLOB name || '.*' "
+                            "ORDER BY name <> ?1 LIMIT 2",
+                            given);
+    if (!s) return -1;
+    int rc = sqlite3_step(s);
+    const char *first = rc == SQLITE_ROW ? (const char *)sqlite3_column_text(s, 0) : NULL;
+    char found[256] = "";
+    if (first) snprintf(found, sizeof found, "%s", first);
+    bool known = strcmp(found, given) == 0;
+    if (rc == SQLITE_ROW && !known) rc = sqlite3_step(s) == SQLITE_DONE ? SQLITE_DONE : SQLITE_ROW;
+    if (rc == SQLITE_DONE && *found) snprintf(name, 256, "%s", found);
+    if (rc != SQLITE_ROW && rc != SQLITE_DONE) fail_sql(l, err);
+    sqlite3_finalize(s);
+    return rc == SQLITE_ROW || rc == SQLITE_DONE ? 0 : -1;
+}
+
+/* Whether a dated event is in the ledger already: 1, 0, or -1. Kernel lines of one GPU and code within 5 s are one event (Delta), whichever log
+ * they come from. */
+static int recorded(struct hm_ledger *l, const struct hm_node_evidence *e, struct hm_error *err) {
+    double same_s = strcmp(e->source, "kernel") == 0 ? 5 : 1e-3, count;
+    if (!e->dated) return 0;
+    if (number_of(
+            l,
+            query(
+                l, err, "sssddss",
+                "SELECT count(*) FROM evidence WHERE node = ?1 AND kind = ?2 AND subject IS ?3 AND time BETWEEN ?4 AND "
+                "?5 AND source = ?6 AND (?6 = 'kernel' OR detail IS ?7)",
+                e->node, e->kind, e->subject, e->time_s - same_s, e->time_s + same_s, e->source, e->detail),
+            &count, err) != 0)
+        return -1;
+    return count > 0;
+}
+
+static int record(struct hm_ledger *l, const struct hm_node_evidence *given, const struct hm_ledger_run *run,
                   struct hm_error *err) {
-    char id[32];
+    char id[32], name[256];
+    struct hm_node_evidence known = *given;
+    const struct hm_node_evidence *e = &known;
     if (!e->node || !*e->node || !e->kind || !*e->kind)
         return hm_fail(err, HM_ERR_INPUT, "evidence without node or kind; name both");
-    if (check_words(e->source, e->kind, e->time_s, err) != 0) return -1;
+    if (check_words(e->source, e->kind, e->time_s, err) != 0 || check_name(e->node, err) != 0 ||
+        resolve(l, e->node, name, err) != 0)
+        return -1;
+    known.node = name;
+    int again = recorded(l, e, err);
+    if (again < 0) return -1;
+    if (again) {
+        tell(run, e->node, "%s%s%s: the same event is recorded already", e->kind, e->subject ? ", " : "",
+             e->subject ? e->subject : "");
+        return 0;
+    }
     if (add(l, e->node, e->class_name, false, e->source, e->time_s, err) != 0 ||
         done(l,
-             query(l, err, "sdsss", "INSERT INTO evidence(node, time, source, kind, detail) VALUES(?1,?2,?3,?4,?5)",
-                   e->node, e->time_s, e->source, e->kind, e->detail),
+             query(l, err, "sdssss",
+                   "INSERT INTO evidence(node, time, source, kind, detail, subject) VALUES(?1,?2,?3,?4,?5,?6)", e->node,
+                   e->time_s, e->source, e->kind, e->detail, e->subject),
              err) != 0)
         return -1;
     snprintf(id, sizeof id, "evidence %lld", (long long)sqlite3_last_insert_rowid(l->db));

@@ -36,6 +36,10 @@ static const struct {
     {"xid-43", HM_ACT_RECORD, 1, 0}, /* a program stopped */
     {"xid-45", HM_ACT_RECORD, 1, 0}, /* clean-up after another error */
     {"xid-*", HM_ACT_SUSPECT, 1, 0},
+    {"condition-fail-*", HM_ACT_DRAIN, 1, 0}, /* another monitor is sure of the hardware: NVSentinel drains by these */
+    {"condition-warn-*", HM_ACT_SUSPECT, 1, 0}, /* degraded, unknown, or not the hardware's */
+    {"condition-note-*", HM_ACT_RECORD, 1, 0},  /* it says itself that nothing is to be done */
+    {"slow-worker", HM_ACT_SUSPECT, 1, 0},      /* one job's analysis: a sweep is the proof */
     {"operator-drain", HM_ACT_DRAIN, 1, 0},
     {"operator-suspect", HM_ACT_SUSPECT, 1, 0},
 };

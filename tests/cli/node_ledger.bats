@@ -37,12 +37,12 @@ alarm() { echo "{\"schema\":\"hindmost.evidence/1\",\"node\":\"$1\",\"source\":\
 
 @test "kernel log: Xid lines of one GPU and code within 5 s are one event" {
     cat >kern.log <<'L'
-2026-05-01T10:00:00.000+00:00 n kernel: NVRM: Xid (PCI:0000:17:00): 63, pid=1, row remap
-2026-05-01T10:00:04.000+00:00 n kernel: NVRM: Xid (PCI:0000:17:00): 63, pid=1, row remap
-2026-05-01T10:00:08.500+00:00 n kernel: NVRM: Xid (PCI:0000:17:00): 63, pid=1, row remap
-2026-05-01T10:00:08.600+00:00 n kernel: NVRM: Xid (PCI:0000:65:00): 63, pid=1, row remap
-2026-05-01T10:00:20.000+00:00 n kernel: NVRM: Xid (PCI:0000:17:00): 63, pid=1, row remap
-2026-05-01T10:00:21.000+00:00 n kernel: usb 1-1: new device
+2026-05-01T10:00:00.000+00:00 c kernel: NVRM: Xid (PCI:0000:17:00): 63, pid=1, row remap
+2026-05-01T10:00:04.000+00:00 c kernel: NVRM: Xid (PCI:0000:17:00): 63, pid=1, row remap
+2026-05-01T10:00:08.500+00:00 c kernel: NVRM: Xid (PCI:0000:17:00): 63, pid=1, row remap
+2026-05-01T10:00:08.600+00:00 c kernel: NVRM: Xid (PCI:0000:65:00): 63, pid=1, row remap
+2026-05-01T10:00:20.000+00:00 c kernel: NVRM: Xid (PCI:0000:17:00): 63, pid=1, row remap
+2026-05-01T10:00:21.000+00:00 c kernel: usb 1-1: new device
 L
     "$HINDMOST" node mark c --evidence kern.log
     "$HINDMOST" node history c --json - | jq -e '[.evidence[] | .kind] == ["xid-63", "xid-63", "xid-63"]'
@@ -152,7 +152,7 @@ P
 }
 
 @test "kernel log out of order: a late line joins the event it is near to" {
-    for s in 04 20 01 22; do echo "2026-05-01T10:00:${s}Z n kernel: NVRM: Xid (PCI:0000:17:00): 63, row remap"; done >k
+    for s in 04 20 01 22; do echo "2026-05-01T10:00:${s}Z c kernel: NVRM: Xid (PCI:0000:17:00): 63, row remap"; done >k
     "$HINDMOST" node mark c --evidence k
     "$HINDMOST" node history c --json - | jq -e '.evidence | length == 2'
 }
