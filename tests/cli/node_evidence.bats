@@ -14,6 +14,11 @@ state() { "$HINDMOST" node show "$1" --json - | jq -r '.nodes[0].state'; }
 mark() { "$HINDMOST" node mark -p p.yaml "$@"; }
 # events NODE: how many pieces are recorded, and of which kinds.
 events() { "$HINDMOST" node history "$1" --json - | jq -r '[.evidence[].kind] | "\(length) \(unique | join(","))"'; }
+# stands NODE STATE [EVENTS]: that is where it stands.
+stands() {
+    local now="$(state "$1") $(events "$1")"
+    case "$now" in "$2 ${3-}"*) ;; *) echo "$1: $now"; return 1 ;; esac
+}
 forget() { rm -f nodes.db*; for n in n1 n2 gpu-7 gpu-8; do "$HINDMOST" node add $n; done; }
 xid() { echo "NVRM: Xid (PCI:0000:9b:00): $1, pid='<unknown>', name=<unknown>, details"; }
 
@@ -35,7 +40,7 @@ diag() { # diag RESULTS [SUMMARY]: one test
     for f in summary both integer switch banner iterations bom; do
         forget
         mark n1 --evidence $f >out 2>err
-        [ "$(events n1)" = "1 dcgm-fail" ] && [ "$(state n1)" = draining ] || {
+        stands n1 draining '1 dcgm-fail' || {
             echo "$f: $(events n1)"
             return 1
         }
@@ -52,7 +57,7 @@ diag() { # diag RESULTS [SUMMARY]: one test
     for f in runtime runtime2 overall status skipped nothing empty; do
         forget
         mark n1 --evidence $f >out
-        [ "$(events n1)" = "1 dcgm-warn" ] && [ "$(state n1)" = suspect ] || {
+        stands n1 suspect '1 dcgm-warn' || {
             echo "$f: $(events n1)"
             return 1
         }
@@ -160,7 +165,7 @@ border='+---------------------------+-------------------------------------------
         'NVRM: The NVIDIA probe routine failed for 1 device(s).'; do
         forget
         echo "[Tue Dec  1 10:00:00 2026] $m" | mark n1 --evidence -
-        [ "$(events n1)" = "1 gpu-lost" ] && [ "$(state n1)" = draining ]
+        stands n1 draining '1 gpu-lost'
     done
     forget # the line that follows Xid 79 is the same event
     printf '[Tue Dec  1 10:00:00 2026] %s\n[Tue Dec  1 10:00:01 2026] NVRM: GPU 0000:9b:00.0: GPU has fallen off the bus.\n' "$(xid 79)" | mark n1 --evidence -
@@ -180,20 +185,20 @@ border='+---------------------------+-------------------------------------------
     mark --evidence a
     mark --evidence a | grep -q 'recorded already'
     echo "[Sun Nov 29 16:24:19 2026] $(xid 74)" | mark n1 --evidence - | grep -q 'recorded already'
-    [ "$(events n1)" = "1 xid-74" ] && [ "$(state n1)" = suspect ]
+    stands n1 suspect '1 xid-74'
     cat a a >twice
     mark --evidence twice
-    [ "$(events n1)" = "1 xid-74" ] && [ "$(state n1)" = suspect ]
+    stands n1 suspect '1 xid-74'
     sed 's/9b:00/9c:00/' a | mark --evidence - # another GPU: another event
     [ "$(events n1)" = "2 xid-74" ]
     forget
     mark --evidence a
     sed 's/16:24:18/16:36:18/' a | mark --evidence - # another time
-    [ "$(events n1)" = "2 xid-74" ] && [ "$(state n1)" = draining ]
+    stands n1 draining '2 xid-74'
     # our own evidence with a time; without one each is new
     echo '{"node":"n2","kind":"nic-down","time":1796119200,"detail":"eth0"}' >own
     for i in 1 2 3; do mark --evidence own; done
-    [ "$(events n2)" = "1 nic-down" ] && [ "$(state n2)" = suspect ]
+    stands n2 suspect '1 nic-down'
 }
 
 @test "a host in the line decides whose event it is, or contradicts --node" {
@@ -201,7 +206,9 @@ border='+---------------------------+-------------------------------------------
     must_fail gpu-7 node mark n1 --evidence two
     [ "$(events n1)" = "0 " ]
     mark --evidence two
-    [ "$(state gpu-7)" = draining ] && [ "$(state gpu-8)" = draining ] && [ "$(state n1)" = healthy ]
+    stands gpu-7 draining
+    stands gpu-8 draining
+    stands n1 healthy
     forget
     sed 's/gpu-[78]/gpu-7.cluster.example/' two | mark --evidence - # the ledger says gpu-7
     [ "$(state gpu-7)" = draining ]
@@ -226,11 +233,12 @@ knode() { echo "{\"kind\":\"Node\",\"metadata\":{\"name\":\"$1\"},\"status\":{\"
     knode n1 "$well,$(condition GpuNvlinkWatch True '[74] link 4 down - RecommendedAction: RESTART_VM')" >bad
     mark --evidence bad
     mark --evidence bad | grep -q 'recorded already' # the same transition, read again
-    [ "$(events n1)" = "1 condition-fail-GpuNvlinkWatch" ] && [ "$(state n1)" = draining ]
+    stands n1 draining '1 condition-fail-GpuNvlinkWatch'
     knode n2 "$well,$(condition GpuMemWatch True 'x - RecommendedAction: NONE')" | mark --evidence -
-    [ "$(events n2)" = "1 condition-note-GpuMemWatch" ] && [ "$(state n2)" = healthy ]
+    stands n2 healthy '1 condition-note-GpuMemWatch'
     echo "{\"kind\":\"List\",\"items\":[$(knode gpu-7 "$(condition ReadonlyFilesystem True x)"),$(knode gpu-8 "$(condition FrequentKubeletRestart True x),$(condition DiskPressure True x)")]}" | mark --evidence -
-    [ "$(state gpu-7)" = draining ] && [ "$(state gpu-8)" = suspect ]
+    stands gpu-7 draining
+    stands gpu-8 suspect
     forget
     echo "[$well,$(condition Ready Unknown x)]" | mark n1 --evidence - # a list alone
     [ "$(events n1)" = "1 condition-warn-Ready" ]
@@ -244,13 +252,13 @@ knode() { echo "{\"kind\":\"Node\",\"metadata\":{\"name\":\"$1\"},\"status\":{\"
     event() { echo "{\"nodeName\":\"$1\",\"checkName\":\"$2\",\"isHealthy\":$3,\"isFatal\":$4,\"message\":\"m\",\"recommendedAction\":\"$5\",\"errorCode\":[\"79\"],\"entitiesImpacted\":[{\"entityType\":\"GPU\",\"entityValue\":\"3\"}],\"generatedTimestamp\":\"2026-12-01T10:00:00Z\"}"; }
     event n1 GpuXidError true false NONE | mark --evidence - | grep -q 'no evidence'
     event n1 GpuXidError false true RESTART_VM | mark --evidence -
-    [ "$(events n1)" = "1 condition-fail-GpuXidError" ] && [ "$(state n1)" = draining ]
+    stands n1 draining '1 condition-fail-GpuXidError'
     event n2 GpuPcieWatch false false NONE | mark --evidence -
     [ "$(events n2)" = "1 condition-note-GpuPcieWatch" ]
     state_of() { echo "{\"component\":\"$1\",\"states\":[{\"name\":\"s\",\"health\":\"$2\",\"reason\":\"r\",\"suggested_actions\":{\"repair_actions\":[\"$3\"]}}]}"; }
     echo "[$(state_of cpu Healthy ''),$(state_of accelerator-nvidia-ecc Healthy '')]" | mark gpu-7 --evidence - | grep -q 'no evidence'
     echo "[$(state_of cpu Healthy ''),$(state_of accelerator-nvidia-error-xid Unhealthy REBOOT_SYSTEM)]" | mark gpu-7 --evidence -
-    [ "$(events gpu-7)" = "1 condition-fail-accelerator-nvidia-error-xid" ] && [ "$(state gpu-7)" = draining ]
+    stands gpu-7 draining '1 condition-fail-accelerator-nvidia-error-xid'
     echo "[$(state_of docker Unhealthy ''),$(state_of disk Degraded ''),$(state_of accelerator-nvidia-nvlink Initializing ''),$(state_of cpu Odd '')]" | mark gpu-8 --evidence -
     [ "$(state gpu-8)" = suspect ]
     [ "$(events gpu-8)" = "4 condition-note-accelerator-nvidia-nvlink,condition-warn-cpu,condition-warn-disk,condition-warn-docker" ]
@@ -271,7 +279,8 @@ knode() { echo "{\"kind\":\"Node\",\"metadata\":{\"name\":\"$1\"},\"status\":{\"
 J
     { echo rank,host,gpu; for r in $(seq 0 15); do echo "$r,n$((r / 8 + 1)),$((r % 8))"; done; } >hosts.csv
     mark --analysis r.json --hosts hosts.csv # ranks 12 and 13, on n2
-    [ "$(state n2)" = suspect ] && [ "$(state n1)" = healthy ] && [ "$(events n2)" = "2 slow-worker" ]
+    stands n2 suspect '2 slow-worker'
+    stands n1 healthy
     "$HINDMOST" node history n2 --json - | jq -e '.evidence[0].detail | contains("S 1.310") and contains("1.5 x its peers")' >/dev/null
     forget
     printf 'stage dp_rank host\n1 2 gpu-7\n' >by_worker
@@ -319,19 +328,21 @@ J
     for f in dcgm-test-summary dcgm-iterations dcgm-banner dcgm-integer-gpu; do
         forget
         mark n1 --evidence "$dir/$f.json" 2>err
-        [ "$(state n1)" = draining ] && [ "$(events n1)" = "1 dcgm-fail" ]
+        stands n1 draining '1 dcgm-fail'
     done
     forget
     mark n1 --evidence "$dir/dcgm-table.txt" 2>err
     [ "$(state n1)" = suspect ]
     mark n2 --evidence "$dir/xid74-dmesg-T.log"
-    [ "$(state n2)" = draining ] && [ "$(events n2)" = "2 xid-74" ]
+    stands n2 draining '2 xid-74'
     for i in 1 2; do mark gpu-7 --evidence "$dir/xid74-once.log"; done
-    [ "$(state gpu-7)" = suspect ] && [ "$(events gpu-7)" = "1 xid-74" ]
+    stands gpu-7 suspect '1 xid-74'
     mark gpu-8 --time 1796256000 --evidence "$dir/xid74-syslog-31-december.log"
     "$HINDMOST" node history gpu-8 --json - | jq -e '.evidence[0].time | todate | startswith("2025")' >/dev/null
     forget
     must_fail gpu-7 node mark n1 --evidence "$dir/xid79-two-hosts.log"
     mark --evidence "$dir/xid79-two-hosts.log"
-    [ "$(state gpu-7)" = draining ] && [ "$(state gpu-8)" = draining ] && [ "$(state n1)" = healthy ]
+    stands gpu-7 draining
+    stands gpu-8 draining
+    stands n1 healthy
 }
