@@ -38,22 +38,23 @@ function rankText(w) {
 
 // ---- verdict --------------------------------------------------------------------------------------------------------------------------
 function verdict() {
-  document.title = `${job.name}: ${format.times(analysis.slowdown)} – hindmost`;
+  const real = analysis.slowdown_real ?? analysis.slowdown; // with the waits that replays leave out
+  document.title = `${job.name}: ${format.times(real)} – hindmost`;
   byId("job").textContent = job.name;
   byId("facts").textContent = [
     `DP ${dp} × PP ${pp}` + (job.tp > 1 ? ` × TP ${job.tp}` : "") + (job.cp > 1 ? ` × CP ${job.cp}` : "") + (job.vpp > 1 ? `, ${job.vpp} chunks a stage` : ""),
     format.plural(job.world ?? job.workers, "GPU"), format.plural(job.workers, "worker"), format.plural(job.steps, "step"), format.plural(job.ops, "op"),
   ].join(" · ");
-  const straggles = analysis.verdict?.straggling ?? analysis.slowdown >= 1.1;
+  const straggles = analysis.verdict?.straggling ?? real >= 1.1;
   const grade = byId("grade");
-  grade.textContent = format.times(analysis.slowdown);
-  grade.className = straggles ? (analysis.slowdown >= 1.2 ? "bad" : "warn") : "good";
+  grade.textContent = format.times(real);
+  grade.className = straggles ? (real >= 1.2 ? "bad" : "warn") : "good";
   byId("headline").textContent = straggles ? "as long as a step would take without stragglers" : "as long as without stragglers: this job is healthy";
   byId("summary").textContent = analysis.verdict?.summary ?? ownSummary();
   const first = analysis.causes?.[0], fix = analysis.fixes?.[0];
   const tiles = [
     ["Slowdown S", format.ratio(analysis.slowdown), "1.1 and more: straggling", "slowdown"],
-    ["GPU time lost", format.percent(analysis.waste), "1 − 1/S", "waste"],
+    ["GPU time lost", format.percent(Math.max(0, 1 - 1 / real)), real > analysis.slowdown + 0.005 ? "with waits that S leaves out" : "1 − 1/S", "waste"],
     ["Step now", format.seconds(analysis.mean_step_s.actual), `replayed ${format.seconds(analysis.mean_step_s.replayed)}`, "actual"],
     ["Step without stragglers", format.seconds(analysis.mean_step_s.ideal), "every worker equally fast", "ideal"],
     ["Slowest 3 % of workers", format.percent(analysis.worker_share.value), `of the lost time (${format.plural(analysis.worker_share.workers.length, "worker")})`, "worker-share"],

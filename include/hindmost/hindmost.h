@@ -85,7 +85,7 @@ struct hm_worker {
     uint32_t stage, dp_rank;
 };
 
-/* How much of T - T_ideal a set of workers explains. NaN if T = T_ideal. */
+/* How much of T - T_ideal a set of workers explains. NaN if T is within 0.1 % of T_ideal. */
 struct hm_share {
     double value; /* (T - T with the set made ideal) / (T - T_ideal); may leave [0, 1] */
     double add;   /* (T with only the set original - T_ideal) / (T - T_ideal) */
@@ -97,6 +97,14 @@ struct hm_op_family {
     double slowdown; /* S_t: replay with all ideal but this family, over the ideal */
     double ideal_s;  /* ideal duration of the family's first type: mean (compute) or median (communication) */
     size_t ops;      /* recorded ops a step and replica, all stages */
+};
+
+/* Seconds of a step lost, means. Replays leave the waits out; docs/method.md says how they are measured. */
+struct hm_lost {
+    double stragglers_s; /* T - T_ideal */
+    double
+        launch_waits_s; /* ops that started later than all they waited for, beyond what is usual among peers: data loading, CPU work */
+    double left_out_waits_s; /* for replicas that could not be analysed */
 };
 
 struct hm_dropped_item {
@@ -120,6 +128,11 @@ struct hm_analysis {
                            above 0.05 */
     double slowdown;    /* S = T / T_ideal */
     double waste;       /* 1 - 1/S */
+    struct hm_lost lost;
+    double
+        slowdown_real; /* (T + launch waits + waits for what was left out) / T_ideal: what a verdict goes by. S where nothing waited */
+    const double *
+        late_s; /* [pp][dp] mean of a step: what a worker's own launches are late by, beyond what is usual among its peers */
 
     size_t n_families;
     const struct hm_op_family *by_op_type; /* [n_families] */
@@ -169,7 +182,7 @@ struct hm_cause {
     const char *cause; /* slow-worker, stage-imbalance, sequence-length, garbage-collection, slow-link, data-loading,
                           replica-imbalance, unexplained */
     double confidence; /* 0 to 1 */
-    double recovers;   /* share of T - T_ideal won back when only this cause is idealised, by replay */
+    double recovers; /* share of what is lost (T - T_ideal and the waits) won back when only this cause is idealised */
     size_t n_evidence;
     const struct hm_evidence *evidence;
     /* Where; what does not apply is empty. */
@@ -183,9 +196,10 @@ struct hm_cause {
 };
 
 struct hm_fix {
-    const char *fix; /* replace-workers, move-layers, balance-sequences, planned-gc, fix-link, resplit-microbatches */
+    const char *fix; /* replace-workers, move-layers, balance-sequences, planned-gc, fix-link, resplit-microbatches,
+                        load-data-earlier */
     double step_s;   /* mean step time with the fix, by replay */
-    double speedup;  /* T / step_s */
+    double speedup;  /* T / step_s; of load-data-earlier (T and the waits for data) / step_s */
     const char *how; /* what to do, and what the price assumes */
 };
 
@@ -197,7 +211,7 @@ struct hm_diagnosis {
      * pipeline, and for very large traces. */
     size_t n_edges;
     const double *edge_slack_s;
-    bool straggling;     /* S >= 1.1 */
+    bool straggling;     /* slowdown_real >= 1.1 */
     const char *summary; /* the verdict in a sentence or two */
 };
 

@@ -102,7 +102,7 @@ static int report(const struct request *q, const struct hm_trace *trace, const s
         if (status != EXIT_DONE) return status;
     }
     if (!q->check) return EXIT_DONE;
-    return a->slowdown >= 1.2 ? EXIT_CRITICAL : a->slowdown >= 1.1 ? EXIT_WARN : EXIT_DONE;
+    return a->slowdown_real >= 1.2 ? EXIT_CRITICAL : a->slowdown_real >= 1.1 ? EXIT_WARN : EXIT_DONE;
 }
 
 static bool is_log(const struct request *q, const char *path) {

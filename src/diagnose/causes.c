@@ -65,7 +65,9 @@ static void wait(const void *context, size_t block, size_t lane, double *duratio
 
 /* What a cause costs alone: seconds of a step. */
 static double cost_s(struct hm_diagnoser *d, enum hm_cause_kind kind) {
-    if (kind == HM_DATA_LOADING) return hm_scenario_mean_s(&d->s, wait, NULL, d) - d->a->replayed_s;
+    if (kind ==
+        HM_DATA_LOADING) /* no more than launches that come late cost in all, which the recorded step times bound */
+        return fmin(hm_scenario_mean_s(&d->s, wait, NULL, d) - d->a->replayed_s, d->a->lost.launch_waits_s);
     return d->a->replayed_s - hm_without_s(d, 1u << kind);
 }
 
@@ -234,14 +236,16 @@ static int name_causes(struct hm_diagnoser *d) {
     size_t n = 0;
     for (int k = 0; k < HM_CAUSES; k++) {
         if (!(d->found & 1u << k)) continue;
+        if (k == HM_DATA_LOADING) d->late_data_s = found[k].cost_s;
         if (hm_cause_rules[k].describe)
             name_places(d, (enum hm_cause_kind)k, found[k].cost_s, list, &n);
         else
             add_finding(d, &found[k].f, found[k].cost_s, list, &n);
     }
     unsigned in_replay = d->found & ~(1u << HM_DATA_LOADING);
-    double rest = d->lost_s > 0 ? (hm_without_s(d, in_replay) - d->a->ideal_s) / d->lost_s : 0;
-    if (rest > least_unexplained && (n || d->a->slowdown >= straggles)) {
+    double late_s = d->a->lost.launch_waits_s - d->late_data_s, /* by whatever else */
+        rest = d->lost_s > 0 ? (hm_without_s(d, in_replay) - d->a->ideal_s + late_s) / d->lost_s : 0;
+    if (rest > least_unexplained && (n || d->a->slowdown_real >= straggles)) {
         struct hm_finding f = {.d = d, .cause.cause = "unexplained"};
         hm_note(&f, rest * d->lost_s, "s", "of the step lost although all named causes are gone");
         f.cause.recovers = rest;
@@ -270,17 +274,32 @@ static void place(const struct hm_cause *c, char *text, size_t size) {
         (void)snprintf(text, size, c->n_dp_ranks > 1 ? " (dp %u and others)" : " (dp %u)", c->dp_ranks[0]);
 }
 
+/* Waits that are no part of S but of what was really lost. */
+static void say_waits(const struct hm_analysis *a, struct hm_str *s) {
+    const struct {
+        double lost_s;
+        const char *what;
+    } waits[] = {{a->lost.launch_waits_s, "launches that come late"},
+                 {a->lost.left_out_waits_s, "waiting for replicas that were left out"}};
+    for (size_t k = 0; k < sizeof waits / sizeof waits[0]; k++)
+        if (waits[k].lost_s >= least_gain * a->actual_s)
+            hm_str_add(s, " %.3g s of each step (%.1f %%) go to %s.", waits[k].lost_s,
+                       100 * waits[k].lost_s / a->actual_s, waits[k].what);
+}
+
 static int write_summary(struct hm_diagnoser *d) {
     const struct hm_analysis *a = d->a;
     struct hm_diagnosis *out = &d->box->d;
     struct hm_str s = {0};
-    out->straggling = a->slowdown >= straggles;
+    out->straggling = a->slowdown_real >= straggles;
     if (out->straggling)
         hm_str_add(&s,
                    "The job straggles: it takes %.2f times as long as without stragglers, %.1f %% of its time is lost.",
-                   a->slowdown, 100 * a->waste);
+                   a->slowdown_real, 100 * (1 - 1 / a->slowdown_real));
     else
-        hm_str_add(&s, "The job does not straggle: it takes %.3f times as long as without stragglers.", a->slowdown);
+        hm_str_add(&s, "The job does not straggle: it takes %.3f times as long as without stragglers.",
+                   a->slowdown_real);
+    say_waits(a, &s);
     size_t named = 0;
     for (size_t i = 0; i < out->n_causes && named < 3; i++) {
         const struct hm_cause *c = &out->causes[i];
@@ -332,7 +351,7 @@ static void free_findings(struct hm_diagnoser *d) {
 
 struct hm_diagnosis *hm_diagnose(struct hm_trace *trace, const struct hm_analysis *analysis, int threads,
                                  struct hm_error *err) {
-    struct hm_diagnoser d = {.t = trace, .a = analysis, .lost_s = analysis->replayed_s - analysis->ideal_s};
+    struct hm_diagnoser d = {.t = trace, .a = analysis, .lost_s = hm_total_lost_s(analysis)};
     int status = -1;
     d.box = hm_alloc(1, sizeof *d.box);
     if (d.box && hm_profile_fit(&d.p, trace, threads) == 0 && hm_scenarios_begin(&d.s, trace, threads) == 0)

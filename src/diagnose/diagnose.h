@@ -43,7 +43,8 @@ struct hm_diagnoser {
     struct hm_profile p;
     struct hm_scenarios s;
     struct hm_diagnosis_box *box;
-    double lost_s; /* T - T_ideal */
+    double lost_s;      /* T - T_ideal, and the waits that replays leave out */
+    double late_data_s; /* what data-loading costs, once it is named */
 
     /* What the causes found. NULL or empty: nothing. */
     struct hm_explanation e;
@@ -137,6 +138,12 @@ double hm_cleaned_s(const struct hm_diagnoser *d, size_t lane, uint32_t role, si
 
 /* The mean step time with the causes whose bits are set idealised. */
 double hm_without_s(struct hm_diagnoser *d, unsigned causes);
+
+/* What a step loses in all; 0 rather than a negative trifle. */
+static inline double hm_total_lost_s(const struct hm_analysis *a) {
+    double lost_s = a->lost.stragglers_s + a->lost.launch_waits_s + a->lost.left_out_waits_s;
+    return lost_s > 0 ? lost_s : 0;
+}
 
 /* ---- notes (notes.c): everything that a diagnosis owns ---- */
 

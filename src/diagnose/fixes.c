@@ -6,12 +6,16 @@
 static const double least_speedup = 1.005;
 enum { MOST_FIXES = 16 };
 
-static int (*const rules[])(struct hm_diagnoser *d) = {hm_fix_workers,    hm_fix_layers, hm_fix_sequences,
-                                                       hm_fix_collection, hm_fix_links,  hm_fix_split};
+static int (*const rules[])(struct hm_diagnoser *d) = {
+    hm_fix_workers, hm_fix_layers, hm_fix_sequences, hm_fix_collection, hm_fix_links, hm_fix_split, hm_fix_late_data};
 
 void hm_offer(struct hm_diagnoser *d, const char *fix, double step_s, const char *how) {
+    hm_offer_from(d, fix, d->a->replayed_s, step_s, how);
+}
+
+void hm_offer_from(struct hm_diagnoser *d, const char *fix, double from_s, double step_s, const char *how) {
     struct hm_diagnosis *out = &d->box->d;
-    double speedup = d->a->replayed_s / step_s;
+    double speedup = from_s / step_s;
     if (!(speedup > least_speedup) || out->n_fixes == MOST_FIXES) return;
     ((struct hm_fix *)out->fixes)[out->n_fixes++] = (struct hm_fix){fix, step_s, speedup, how};
 }

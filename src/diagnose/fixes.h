@@ -14,10 +14,13 @@ int hm_fix_sequences(struct hm_diagnoser *d);
 int hm_fix_collection(struct hm_diagnoser *d);
 int hm_fix_links(struct hm_diagnoser *d);
 int hm_fix_split(struct hm_diagnoser *d);
+int hm_fix_late_data(struct hm_diagnoser *d);
 int hm_measure_slack(struct hm_diagnoser *d);
 
 /* A fix with its mean step time; left out if it gains less than 0.5 %. `how` belongs to the box. */
 void hm_offer(struct hm_diagnoser *d, const char *fix, double step_s, const char *how);
+/* The same against another step time than T. */
+void hm_offer_from(struct hm_diagnoser *d, const char *fix, double from_s, double step_s, const char *how);
 /* "wins back 81 % of the loss": the share of T - T_ideal that a step time wins back, in per cent. */
 double hm_won_back(const struct hm_diagnoser *d, double step_s);
 

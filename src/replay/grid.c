@@ -220,5 +220,6 @@ void hm_grid_free(struct hm_grid *g) {
     hm_unmap(g->duration, g->bytes);
     hm_unmap(g->start, g->bytes);
     hm_free(g->actual_s);
+    hm_free(g->outside_s);
     *g = (struct hm_grid){0};
 }

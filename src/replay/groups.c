@@ -43,19 +43,24 @@ static void raise_to_other_side(const struct hm_groups *s, const struct hm_slot 
     }
 }
 
+/* Replicas that were left out are members as well: what waits for them is no transfer. */
+static void start_outside(struct hm_groups *s, size_t across) {
+    const double *outside = s->g->outside_s ? s->g->outside_s + (across * s->g->blocks + s->block) * HM_WIDTH : NULL;
+    for (size_t k = 0; k < HM_WIDTH; k++) s->latest[across][k] = outside ? outside[k] : -INFINITY;
+}
+
 void hm_groups_gather(struct hm_groups *s, size_t block, uint32_t node) {
     const struct hm_node *n = &s->m->node[node];
     s->block = block;
     if (n->across < 0) return;
     double *latest = s->latest[n->across];
-    for (size_t k = 0; k < HM_WIDTH; k++) latest[k] = -INFINITY;
+    start_outside(s, (size_t)n->across);
     for (size_t lane = 0; lane < s->g->lanes; lane++) raise_to_launches(s, n, lane, latest);
 }
 
 void hm_groups_gather_all(struct hm_groups *s, size_t block) {
     s->block = block;
-    for (size_t i = 0; i < s->m->n_across; i++)
-        for (size_t k = 0; k < HM_WIDTH; k++) s->latest[i][k] = -INFINITY;
+    for (size_t i = 0; i < s->m->n_across; i++) start_outside(s, i);
     for (size_t lane = 0; lane < s->g->lanes; lane++)
         for (size_t k = 0; k < s->m->n_nodes; k++)
             if (s->m->node[k].across >= 0) raise_to_launches(s, &s->m->node[k], lane, s->latest[s->m->node[k].across]);

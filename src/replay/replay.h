@@ -20,6 +20,9 @@ struct hm_grid {
     double *actual_s; /* [step] recorded step time: latest end - earliest start of any op */
     bool spilled;     /* the arrays lie in a file: let go of blocks when done with them (hm_grid_release) */
     size_t bytes;     /* of duration, and of start */
+    /* [across][block][8]: latest recorded launch among the replicas that were left out, seconds from the step's start; -infinity: none.
+     * NULL if no replica was left out. */
+    double *outside_s;
     size_t negative_zeroed; /* transfers of -10 ms or less, taken as 0: clocks apart */
 };
 

@@ -65,11 +65,12 @@ static bool text(const json_t *object, const char *key, const char **copy) {
 static bool step_quantiles(const json_t *result, struct hm_fleet_job *job) {
     const json_t *steps = json_object_get(result, "steps");
     size_t n = 0;
+    const double replayed = number(result, "slowdown"); /* the steps' are without waits too */
     double *ratio = hm_alloc(json_array_size(steps) + 1, sizeof *ratio);
     if (!ratio) return false;
     for (size_t i = 0; i < json_array_size(steps); i++) {
         double s = number(json_array_get(steps, i), "slowdown");
-        if (isfinite(s)) ratio[n++] = s / job->slowdown;
+        if (isfinite(s)) ratio[n++] = s / replayed;
     }
     if (job->steps == 0) job->steps = (int64_t)json_array_size(steps);
     job->step_p50 = hm_quantile(ratio, n, 0.5);
@@ -140,7 +141,8 @@ int hm_fleet_job_read_json(const char *path, struct hm_fleet_job *job, struct hm
     hm_free(bytes);
     const char *schema = json_string_value(json_object_get(result, "schema"));
     int status = 0;
-    job->slowdown = number(result, "slowdown");
+    job->slowdown = number(result, "slowdown_real"); /* with the waits that replays leave out */
+    if (!isfinite(job->slowdown)) job->slowdown = number(result, "slowdown"); /* an older result */
     if (!result)
         status = hm_fail(err, HM_ERR_INPUT, "%s: line %d: not JSON (%s); write it again with hindmost analyze --json",
                          path, why.line, why.text);

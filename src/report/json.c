@@ -211,6 +211,13 @@ void hm_analysis_write_json(const struct hm_analysis *a, const struct hm_diagnos
     hm_json_number(&j, "discrepancy", a->discrepancy);
     hm_json_number(&j, "slowdown", a->slowdown);
     hm_json_number(&j, "waste", a->waste);
+    hm_json_number(&j, "slowdown_real", a->slowdown_real);
+    hm_json_object(&j, "lost_s");
+    hm_json_number(&j, "stragglers", a->lost.stragglers_s);
+    hm_json_number(&j, "launch_waits", a->lost.launch_waits_s);
+    hm_json_number(&j, "left_out_waits", a->lost.left_out_waits_s);
+    hm_json_end_object(&j);
+    rows(&j, "late_s", a->late_s, a, 1);
     hm_json_object(&j, "by_op_type");
     for (size_t f = 0; f < a->n_families; f++) hm_json_number(&j, a->by_op_type[f].name, a->by_op_type[f].slowdown);
     hm_json_end_object(&j);

@@ -91,6 +91,23 @@ static void bar(struct page *p, double share, size_t width) {
 
 /* ---- the head ---- */
 
+/* What replays leave out, where it counts: S of the replay says nothing of it. */
+static void waits(struct page *p) {
+    const struct hm_analysis *a = p->a;
+    const double least = 0.01 * a->actual_s;
+    char text[32];
+    if (a->lost.launch_waits_s >= least)
+        hm_str_add(&p->s,
+                   "Waits      %s of a step (%.1f %%) go to launches that come late: data, Python, other CPU work\n",
+                   seconds(a->lost.launch_waits_s, text), 100 * a->lost.launch_waits_s / a->actual_s);
+    if (a->lost.left_out_waits_s >= least)
+        hm_str_add(&p->s, "Waits      %s of a step (%.1f %%) go to waiting for replicas that were left out\n",
+                   seconds(a->lost.left_out_waits_s, text), 100 * a->lost.left_out_waits_s / a->actual_s);
+    if (a->lost.launch_waits_s + a->lost.left_out_waits_s >= least)
+        hm_str_add(&p->s, "           with them the job takes %s%.3f%s times as long as without stragglers\n",
+                   on(p, BOLD), a->slowdown_real, on(p, OFF));
+}
+
 static void headline(struct page *p) {
     const struct hm_analysis *a = p->a;
     char n[32], one[32], two[32], three[32];
@@ -102,12 +119,14 @@ static void headline(struct page *p) {
     hm_str_add(&p->s, " = %zu GPU%s, %zu worker%s, %zu step%s, %s ops\n\n", a->world, a->world == 1 ? "" : "s",
                a->dp * a->pp, a->dp * a->pp == 1 ? "" : "s", a->n_steps, a->n_steps == 1 ? "" : "s",
                grouped(a->ops, n));
-    const char *alarm = a->slowdown >= 1.2 ? RED : a->slowdown >= 1.1 ? YELLOW : "";
+    const double real = a->slowdown_real, wasted = real > 1 ? 1 - 1 / real : 0;
+    const char *alarm = real >= 1.2 ? RED : real >= 1.1 ? YELLOW : "";
     hm_str_add(&p->s,
                "%s%sS = %.3f%s  without stragglers the job would be %.2f times as fast; %.1f %% of its time is lost",
-               on(p, BOLD), on(p, alarm), a->slowdown, on(p, OFF), a->slowdown, 100 * a->waste);
+               on(p, BOLD), on(p, alarm), a->slowdown, on(p, OFF), real, 100 * wasted);
     double hours = (double)a->world * a->actual_s * (double)a->n_steps / 3600;
-    hm_str_add(&p->s, "\n           %.4g of %.4g GPU-hours recorded\n", hours * a->waste, hours);
+    hm_str_add(&p->s, "\n           %.4g of %.4g GPU-hours recorded\n", hours * wasted, hours);
+    waits(p);
     hm_str_add(&p->s, "Step time  actual %s, replayed %s, ideal %s; discrepancy %.1f %%\n", seconds(a->actual_s, one),
                seconds(a->replayed_s, two), seconds(a->ideal_s, three), 100 * a->discrepancy);
     if (fabs(a->discrepancy) > 0.05)
@@ -313,6 +332,9 @@ struct ranked {
     size_t stage, dp;
 };
 
+/* Of a smaller loss the artefact gives no shares either: they would be shares of noise. */
+static const double least_shared = 1.03;
+
 static void worst_workers(struct page *p) {
     const struct hm_analysis *a = p->a;
     enum { SHOWN = 5 };
@@ -330,7 +352,9 @@ static void worst_workers(struct page *p) {
     hm_str_add(&p->s, "\n%sWorst%s      ", on(p, BOLD), on(p, OFF));
     for (size_t i = 0; i < n; i++)
         hm_str_add(&p->s, "%sstage %zu dp %zu: %.3f", i ? ", " : "", worst[i].stage, worst[i].dp, worst[i].slowdown);
-    hm_str_add(&p->s, "\nM_W %5.2f   the slowest 3 %% of workers (%zu) explain %.0f %% of the loss%s\n",
+    hm_str_add(&p->s, "\n");
+    if (!(a->slowdown >= least_shared)) return;
+    hm_str_add(&p->s, "M_W %5.2f   the slowest 3 %% of workers (%zu) explain %.0f %% of the loss%s\n",
                a->worker_share.value, a->n_share_workers, 100 * a->worker_share.value,
                a->worker_share.value > 0.5 ? ": single workers" : "");
     if (a->pp > 1)

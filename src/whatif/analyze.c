@@ -5,7 +5,7 @@
  * against the ideal lane; and up to the first group over all replicas it runs as it does when every replica keeps the
  * same, so that part is shared: all DP ranks together cost little more than the original job's replay, all workers
  * little more than the stages'. (docs/method.md) */
-#include "whatif.h"
+#include "lost_time.h"
 
 #include <math.h>
 #include <pthread.h>
@@ -206,7 +206,10 @@ static double mean_with_workers(struct run *r, const struct scored *workers, siz
     return mean;
 }
 
+static const double about_zero = 1e-3; /* of T_ideal: shares of so small a loss are shares of rounding and noise */
+
 static struct hm_share share(double original, double ideal, double without, double only) {
+    if (fabs(original - ideal) < about_zero * ideal) return (struct hm_share){NAN, NAN};
     return (struct hm_share){(original - without) / (original - ideal), (only - ideal) / (original - ideal)};
 }
 
@@ -264,6 +267,24 @@ static int fill_steps(struct run *r, double ideal, double ideal_span) {
     a->slowdown = a->replayed_s / ideal;
     a->waste = 1 - 1 / a->slowdown;
     return 0;
+}
+
+static int fill_lost_time(struct run *r) {
+    struct hm_analysis *a = &r->box->a;
+    struct hm_lost_time lost;
+    double *late_s = own(r->box, a->pp * a->dp, sizeof *late_s);
+    int status = late_s ? hm_lost_time(r->t, r->span + ORIGINAL * r->steps, r->threads, &lost) : -1;
+    if (status == 0) {
+        for (size_t k = 0; k < a->pp * a->dp; k++) late_s[k] = NAN;
+        for (size_t s = 0; s < r->stages; s++)
+            for (size_t l = 0; l < r->lanes; l++)
+                late_s[s * a->dp + r->t->recording->lanes[l]] = lost.late_s[s * r->lanes + l];
+        a->late_s = late_s;
+        a->lost = (struct hm_lost){a->replayed_s - a->ideal_s, lost.launch_waits_s, lost.left_out_waits_s};
+        a->slowdown_real = a->slowdown + (lost.launch_waits_s + lost.left_out_waits_s) / a->ideal_s;
+    }
+    if (late_s) hm_lost_time_free(&lost);
+    return status;
 }
 
 static int fill_op_types(struct run *r, double unit) {
@@ -389,7 +410,8 @@ static int analyze(struct run *r) {
             r->err, HM_ERR_INPUT,
             "%s: the ideal step takes %g s and the replayed one %g s; the durations are no seconds of a training step",
             r->t->recording->path, ideal, original);
-    if (fill_steps(r, ideal, ideal_span) != 0 || fill_op_types(r, ideal) != 0 || fill_places(r, ideal) != 0)
+    if (fill_steps(r, ideal, ideal_span) != 0 || fill_lost_time(r) != 0 || fill_op_types(r, ideal) != 0 ||
+        fill_places(r, ideal) != 0)
         return hm_fail_memory(r->err);
     if (share_of_slowest(r, a->replayed_s, ideal_span) != 0) return -1;
     if (r->stages > 1)

@@ -93,11 +93,13 @@ static void check_shape(const struct patient *p) {
     }
     for (size_t i = 0; i < d->n_fixes; i++) {
         assert_true(d->fixes[i].speedup > 1.005);
-        assert_near(d->fixes[i].speedup * d->fixes[i].step_s, p->a->replayed_s, 1e-9 * p->a->replayed_s);
+        const bool late = strcmp(d->fixes[i].fix, "load-data-earlier") == 0; /* from the step with its waits */
+        assert_near(d->fixes[i].speedup * d->fixes[i].step_s, p->a->replayed_s + (late ? p->a->lost.launch_waits_s : 0),
+                    (late ? 0.01 : 1e-9) * p->a->replayed_s);
         assert_non_null(strstr(d->fixes[i].how, "Assumes"));
         if (i) assert_true(d->fixes[i].speedup <= d->fixes[i - 1].speedup);
     }
-    assert_int_equal(d->straggling, p->a->slowdown >= 1.1);
+    assert_int_equal(d->straggling, p->a->slowdown_real >= 1.1);
     assert_true(strlen(d->summary) > 20);
 }
 
@@ -166,7 +168,7 @@ static void each_cause_alone(void **state) {
         {"link:stage=1,dp=2,factor=60", "slow-link", "fix-link", 0.6},
         {"link:stage=1,dp=2,factor=200,share=0.3", "slow-link", "fix-link", 0.6},
         {"slow-op:type=grads-reduce-scatter,factor=40,steps=3-9", "slow-link", "fix-link", 0.6},
-        {"data-loading:dp=1,ms=400,share=0.5", "data-loading", NULL, 0.5},
+        {"data-loading:dp=1,ms=400,share=0.5", "data-loading", "load-data-earlier", 0.5},
         {"replica:dp=2,factor=1.3", "replica-imbalance", "resplit-microbatches", 0.8},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
