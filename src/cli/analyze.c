@@ -42,7 +42,7 @@ static const struct option options[] = {
     {"attribution", 0, "MODE", "exact (default), or paper: a worker is the smaller of its stage and DP rank",
      OPTION_TAKE, 0, 0, 0, take_attribution},
     {"per-step", 0, NULL, "attributions of every step in the JSON", OPTION_FLAG, FIELD(per_step), 0, 0, NULL},
-    {"check", 0, NULL, "exit status 1 at S >= 1.1, 2 at S >= 1.2", OPTION_FLAG, FIELD(check), 0, 0, NULL},
+    {"check", 0, NULL, "exit status 1 at a real slowdown >= 1.1, 2 at >= 1.2", OPTION_FLAG, FIELD(check), 0, 0, NULL},
     {"memory", 0, "SIZE", "stay below SIZE, such as 2G (default: half of the machine's memory)", OPTION_BYTES,
      FIELD(open.memory_bytes), 0, 0, NULL},
     {"pattern", 0, "REGEX", "lines of another log: 'step {step}.* {seconds} s'; also {ms}, {us}, {rank}", OPTION_TEXT,
