@@ -37,7 +37,7 @@ struct put_back {
 /* Recorded start - latest recorded end of what it waits for, for every op of one lane; 0 where nothing was recorded. */
 static void launch_delays(const struct put_back *b, const struct hm_groups *groups, size_t lane, double *end,
                           double *delay) {
-    const struct hm_model *m = b->t->model;
+    const struct hm_job *m = b->t->job;
     const struct hm_grid *g = &b->t->grid;
     const double *start = hm_grid_lane(g, g->start, groups->block, lane),
                  *duration = hm_grid_lane(g, g->duration, groups->block, lane);
@@ -92,7 +92,7 @@ static void beyond_usual(const struct put_back *b, size_t slot, size_t width, do
 }
 
 static void add_up(const struct put_back *b, size_t width, const double *late, double *late_s) {
-    const struct hm_model *m = b->t->model;
+    const struct hm_job *m = b->t->job;
     const size_t lanes = b->t->grid.lanes;
     for (size_t l = 0; l < lanes; l++)
         for (size_t i = 0; i < m->n_slots; i++)
@@ -128,7 +128,7 @@ static void spread_to_group(const struct put_back *b, const struct hm_groups *gr
 
 /* Adds to the across nodes' members what replicas that were left out came later by than all others. */
 static void add_outside(const struct put_back *b, size_t block, double *late) {
-    const struct hm_model *m = b->t->model;
+    const struct hm_job *m = b->t->job;
     const struct hm_grid *g = &b->t->grid;
     for (size_t n = 0; n < m->n_nodes; n++) {
         const struct hm_node *node = &m->node[n];
@@ -162,7 +162,7 @@ static void replay_with(const struct put_back *b, size_t block, int thread, doub
 
 static void put_back_block(void *context, size_t block, int thread) {
     const struct put_back *b = context;
-    const struct hm_model *m = b->t->model;
+    const struct hm_job *m = b->t->job;
     const struct hm_grid *g = &b->t->grid;
     const size_t width = hm_grid_width(g, block), first = block * HM_WIDTH, lane_size = g->slots * HM_WIDTH;
     struct hm_groups *groups = &b->groups[thread];
@@ -212,7 +212,7 @@ static bool begin(struct put_back *b, int threads) {
     b->end = hm_alloc(n, sizeof *b->end);
     bool good = b->launch_s && b->left_out_s && b->late_s && b->groups && b->scratch && b->views && b->late && b->end;
     for (size_t t = 0; good && t < n; t++)
-        good = hm_groups_begin(&b->groups[t], g, b->t->model) == 0 &&
+        good = hm_groups_begin(&b->groups[t], g, b->t->job) == 0 &&
                (b->scratch[t] = hm_scratch_new(b->t->program, g->lanes)) != NULL &&
                (b->views[t] = hm_alloc(g->lanes, sizeof **b->views)) != NULL &&
                (b->late[t] = hm_alloc_aligned(g->lanes * g->slots * HM_WIDTH, sizeof(double))) != NULL &&
@@ -240,7 +240,7 @@ static void finish(struct put_back *b, int threads) {
 
 int hm_lost_time(const struct hm_trace *t, const double *replayed_s, int threads, struct hm_lost_time *lost) {
     const struct hm_grid *g = &t->grid;
-    struct put_back b = {.t = t, .replayed_s = replayed_s, .workers = t->model->stages * g->lanes};
+    struct put_back b = {.t = t, .replayed_s = replayed_s, .workers = t->job->stages * g->lanes};
     *lost = (struct hm_lost_time){.late_s = hm_alloc(b.workers, sizeof(double))};
     double missing = 0;
     for (size_t i = 0; i < g->steps; i++) missing = fmax(missing, g->actual_s[i] - replayed_s[i]);
