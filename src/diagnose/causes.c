@@ -102,13 +102,9 @@ struct priced {
     double cost_s;
 };
 
-/* Spares all slow places but those of a cause's part, or those alone. part SIZE_MAX: all of the cause. */
-static void spare(const struct hm_diagnoser *d, const struct hm_slow_place *only, bool others) {
-    for (size_t i = 0; i < d->n_places; i++) {
-        const struct hm_slow_place *a = &d->place[i];
-        bool same = only && a->stage == only->stage && a->lane == only->lane;
-        *hm_spared(d, a->stage, a->lane) = only && same != others;
-    }
+/* No place is spared any more. */
+static void spare_none(const struct hm_diagnoser *d) {
+    for (size_t i = 0; i < d->n_places; i++) *hm_spared(d, d->place[i].stage, d->place[i].lane) = 0;
 }
 
 static enum hm_cause_kind kind_of(const struct hm_slow_place *a) {
@@ -120,23 +116,42 @@ static void recount_places(struct hm_diagnoser *d) {
     for (size_t i = 0; i < d->n_places; i++) d->found |= 1u << kind_of(&d->place[i]);
 }
 
-/* Places whose repair wins back next to nothing, all else repaired or alone, go. */
-static void prune_places(struct hm_diagnoser *d) {
+/* Whether places [first, end) are worth naming: with all else repaired, or alone. all: the step with everything repaired. */
+static bool are_worth(struct hm_diagnoser *d, size_t first, size_t end, double all) {
+    const bool everyone =
+        first == 0 && end == d->n_places && end > MOST_PRUNED; /* then as a cause: it would go anyway */
     const double T = d->a->replayed_s;
-    if (!d->n_places || d->n_places > MOST_PRUNED) return;
-    double all = hm_without_s(d, d->found);
-    for (size_t i = d->n_places; i-- > 0;) {
-        const struct hm_slow_place at = d->place[i];
-        spare(d, &at, false);
-        bool worth = hm_without_s(d, d->found) - all >= least_place * T;
-        if (!worth) {
-            spare(d, &at, true);
-            worth = T - hm_without_s(d, 1u << kind_of(&at)) >= least_place * T;
+    unsigned kinds = 0;
+    for (int alone = 0; alone < 2; alone++) {
+        for (size_t i = 0; i < d->n_places; i++) {
+            bool in = i >= first && i < end;
+            *hm_spared(d, d->place[i].stage, d->place[i].lane) = in != alone;
+            if (in) kinds |= 1u << kind_of(&d->place[i]);
         }
-        if (!worth) hm_drop_place(d, i);
+        double gain = alone ? T - hm_without_s(d, kinds) : hm_without_s(d, d->found) - all;
+        if (gain >= (!everyone ? least_place : alone ? least_gain : least_last_gain) * T) return true;
     }
-    spare(d, NULL, false);
+    return false;
+}
+
+static void drop_places(struct hm_diagnoser *d, size_t first, size_t end) {
+    while (end > first) hm_drop_place(d, --end);
+}
+
+/* Places whose repair wins back next to nothing go; of very many all at once, or the lesser half, and its half, while that is so. */
+static void prune_places(struct hm_diagnoser *d) {
+    if (!d->n_places) return;
+    double all = hm_without_s(d, d->found);
+    for (size_t k = d->n_places; d->n_places > MOST_PRUNED && k > 0;) {
+        bool worth = are_worth(d, d->n_places - k, d->n_places, all);
+        if (!worth) drop_places(d, d->n_places - k, d->n_places);
+        k = worth ? k / 2 : d->n_places / 2;
+    }
+    for (size_t i = d->n_places <= MOST_PRUNED ? d->n_places : 0; i-- > 0;)
+        if (!are_worth(d, i, i + 1, all)) drop_places(d, i, i + 1);
+    spare_none(d);
     recount_places(d);
+    hm_group_places(d);
 }
 
 /* What is found but costs nothing is taken back; and no cause whose removal makes it worse, the rest being gone. */
@@ -171,24 +186,52 @@ static void prune_causes(struct hm_diagnoser *d, struct priced *found) {
     }
 }
 
-/* Finds all causes; 0 or -1. */
-static int find_causes(struct hm_diagnoser *d, struct priced *found) {
+/* What was found after the slow places, so that it can be looked for again. */
+static void forget_findings(struct hm_diagnoser *d) {
+    void **arrays[] = {(void **)&d->pause,     (void **)&d->paused, (void **)&d->load,
+                       (void **)&d->slope_s,   (void **)&d->load_s, (void **)&d->even,
+                       (void **)&d->slow_link, (void **)&d->wait_s, (void **)&d->first_forward};
+    for (size_t k = 0; k < sizeof arrays / sizeof arrays[0]; k++) {
+        hm_free(*arrays[k]);
+        *arrays[k] = NULL;
+    }
+    d->n_pauses = d->pause_capacity = 0;
+}
+
+/* Looks for the causes from `first` on. 0 or -1. */
+static int look(struct hm_diagnoser *d, struct priced *found, int first) {
     bool straggles_at_all = d->a->slowdown >= least_slowdown && d->lost_s > 0;
-    for (int k = 0; k < HM_CAUSES; k++) {
+    for (int k = first; k < HM_CAUSES; k++) {
         found[k].f = (struct hm_finding){.d = d, .cause.cause = hm_cause_rules[k].name};
+        d->found &= ~(1u << k);
         if (!straggles_at_all && k != HM_DATA_LOADING) continue;
         int status = hm_cause_rules[k].find(d, &found[k].f);
         if (status < 0) return -1;
         if (status) d->found |= 1u << k;
     }
-    prune_places(d);
-    prune_causes(d, found);
     return 0;
 }
 
-static int by_recovers(const void *a, const void *b) {
-    double x = ((const struct hm_cause *)a)->recovers, y = ((const struct hm_cause *)b)->recovers;
-    return (x < y) - (x > y);
+/* Whether places of a kind that costs nothing were dropped: what they had been given belongs to other causes. */
+static bool drop_idle_places(struct hm_diagnoser *d) {
+    size_t before = d->n_places;
+    for (size_t i = d->n_places; i-- > 0;)
+        if (!(d->found & 1u << kind_of(&d->place[i]))) hm_drop_place(d, i);
+    if (d->n_places == before) return false;
+    hm_group_places(d);
+    return true;
+}
+
+/* Finds all causes; 0 or -1. */
+static int find_causes(struct hm_diagnoser *d, struct priced *found) {
+    if (look(d, found, 0) != 0) return -1;
+    prune_places(d);
+    prune_causes(d, found);
+    if (!drop_idle_places(d)) return 0;
+    forget_findings(d);
+    if (hm_refit_work(d) != 0 || look(d, found, HM_GARBAGE_COLLECTION) != 0) return -1;
+    prune_causes(d, found);
+    return 0;
 }
 
 /* What a part of the slow places costs: alone or, if others like it hide it, with those gone. */
@@ -202,7 +245,7 @@ static double cost_of_part(struct hm_diagnoser *d, enum hm_cause_kind kind, uint
         }
         gain[alone] = hm_without_s(d, 1u << kind);
     }
-    spare(d, NULL, false);
+    spare_none(d);
     return fmax(0, fmax(d->a->replayed_s - gain[1], gain[0] - hm_without_s(d, 1u << kind)));
 }
 
@@ -226,6 +269,11 @@ static void name_places(struct hm_diagnoser *d, enum hm_cause_kind kind, double 
         hm_cause_rules[kind].describe(d, part, &f);
         add_finding(d, &f, parts > 1 ? fmin(cost, cost_of_part(d, kind, part)) : cost, list, n);
     }
+}
+
+static int by_recovers(const void *a, const void *b) {
+    double x = ((const struct hm_cause *)a)->recovers, y = ((const struct hm_cause *)b)->recovers;
+    return (x < y) - (x > y);
 }
 
 static int name_causes(struct hm_diagnoser *d) {

@@ -124,6 +124,10 @@ static inline double hm_all_slowness(const struct hm_diagnoser *d, size_t row, s
 int hm_find_places(struct hm_diagnoser *d);
 /* Drops a place: its worker or replica is as its peers from now on. */
 void hm_drop_place(struct hm_diagnoser *d, size_t index);
+/* The work of the microbatches again, with all that is slow taken off. 0, or -1 without memory. */
+int hm_refit_work(struct hm_diagnoser *d);
+/* Which places share a finding: place[].part. */
+void hm_group_places(struct hm_diagnoser *d);
 static inline uint8_t *hm_spared(const struct hm_diagnoser *d, int32_t stage, size_t lane) {
     return d->spared + (stage == HM_ALL_STAGES ? d->p.stages : (size_t)stage) * d->p.lanes + lane;
 }

@@ -95,7 +95,7 @@ static void redistribute(const void *context, size_t block, size_t lane, double 
                 if (slot == HM_NONE || source == HM_NONE) continue;
                 double change =
                     hm_all_slowness(q->d, 2 * s + b, lane, t) - hm_all_slowness(q->d, 2 * s + b, it->lane, t);
-                duration[slot * HM_WIDTH + k] = hm_recorded_s(p, it->lane, source, t) * exp(change);
+                duration[slot * HM_WIDTH + k] = hm_recorded_s(p, it->lane, source, t) * (change != 0 ? exp(change) : 1);
             }
         }
     }
@@ -140,16 +140,16 @@ struct repack {
 static void even_out(const void *context, size_t block, size_t lane, double *duration) {
     const struct repack *r = context;
     const struct hm_profile *p = &r->d->p;
-    for (size_t mb = 0; mb < p->microbatches; mb++)
+    for (uint32_t role = 0; role < p->roles; role++)
         for (size_t k = 0; k < hm_grid_width(&r->d->t->grid, block); k++) {
             size_t t = block * HM_WIDTH + k;
-            double more = r->d->load[(lane * p->microbatches + mb) * p->steps + t] - r->mean[t];
-            for (uint32_t role = 0; role < p->roles; role++) {
+            double by = hm_all_slowness(r->d, hm_role_row(p, role), lane, t),
+                   slope = r->d->slope_s[role] * (by != 0 ? exp(by) : 1);
+            for (size_t mb = 0; mb < p->microbatches; mb++) {
                 uint32_t slot = hm_slot_of(p, role, mb);
                 if (slot == HM_NONE) continue;
-                double slow = exp(hm_all_slowness(r->d, hm_role_row(p, role), lane, t));
                 double *now = &duration[slot * HM_WIDTH + k];
-                *now = fmax(0, *now - r->d->slope_s[role] * more * slow);
+                *now = fmax(0, *now - slope * (r->d->load[(lane * p->microbatches + mb) * p->steps + t] - r->mean[t]));
             }
         }
 }

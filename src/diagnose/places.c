@@ -344,25 +344,20 @@ static double alike(const struct hm_diagnoser *d, const struct hm_slow_place *a,
     return either ? (double)both / (double)either : 1;
 }
 
-/* Places that are slow at the same time, in the same ops, share a finding. */
-static void share_out(struct hm_diagnoser *d) {
+/* Places that are slow at the same time, in the same ops, share a finding; the first of a finding speaks for it. */
+void hm_group_places(struct hm_diagnoser *d) {
+    const struct hm_slow_place *first[MOST_PARTS];
     uint32_t parts = 0;
     for (size_t i = 0; i < d->n_places; i++) {
         struct hm_slow_place *a = &d->place[i];
-        if (i && (a->stage == HM_ALL_STAGES) != (a[-1].stage == HM_ALL_STAGES)) parts = 0;
-        a->part = parts;
-        bool joined = false;
-        for (size_t k = 0; k < i && !joined; k++) {
-            const struct hm_slow_place *b = &d->place[k];
-            if ((a->stage == HM_ALL_STAGES) != (b->stage == HM_ALL_STAGES)) continue;
-            joined = (a->ops == b->ops || parts >= MOST_PARTS) && alike(d, a, b) >= same_steps;
-            if (joined) a->part = b->part;
-        }
-        if (joined) continue;
-        if (parts < MOST_PARTS)
-            parts++;
-        else
-            a->part = MOST_PARTS - 1;
+        if (i && (a->stage == HM_ALL_STAGES) != (a[-1].stage == HM_ALL_STAGES)) parts = 0; /* replicas follow workers */
+        uint32_t part = 0;
+        while (part < parts &&
+               !((a->ops == first[part]->ops || parts == MOST_PARTS) && alike(d, a, first[part]) >= same_steps))
+            part++;
+        if (part == parts && parts == MOST_PARTS) part = MOST_PARTS - 1;
+        if (part == parts) first[parts++] = a;
+        a->part = part;
     }
 }
 
@@ -379,7 +374,6 @@ static int list_places(struct hm_diagnoser *d, double peers) {
             d->place[d->n_places++] = place;
         }
     if (d->n_places) qsort(d->place, d->n_places, sizeof *d->place, worst_first);
-    share_out(d);
     return 0;
 }
 
@@ -395,7 +389,15 @@ void hm_drop_place(struct hm_diagnoser *d, size_t index) {
             memset(d->single + (k * p->lanes + gone.lane) * p->steps, 0, p->steps * sizeof *x);
     memmove(d->place + index, d->place + index + 1, (d->n_places - index - 1) * sizeof *d->place);
     d->n_places--;
-    share_out(d);
+}
+
+int hm_refit_work(struct hm_diagnoser *d) {
+    struct hm_profile *p = &d->p;
+    double *all = hm_alloc(cells_of(p), sizeof *all);
+    for (size_t k = 0; all && k < cells_of(p); k++) all[k] = d->worker[k] + d->replica[k];
+    int status = all ? hm_profile_work(p, &(struct hm_added){d->e.usual, all}) : -1;
+    hm_free(all);
+    return status;
 }
 
 int hm_find_places(struct hm_diagnoser *d) {
@@ -413,12 +415,7 @@ int hm_find_places(struct hm_diagnoser *d) {
         status = find_singles(d);
     }
     if (status == 0) status = list_places(d, p->lanes >= 4 ? natural_spread(d, value) : 0);
-    if (status == 0 && d->n_places) { /* the work, with all that is slow taken off */
-        double *all = hm_alloc(cells_of(p), sizeof *all);
-        for (size_t k = 0; all && k < cells_of(p); k++) all[k] = d->worker[k] + d->replica[k];
-        status = all ? hm_profile_work(p, &(struct hm_added){d->e.usual, all}) : -1;
-        hm_free(all);
-    }
+    if (status == 0 && d->n_places) status = hm_refit_work(d);
     hm_free(value);
     return status;
 }

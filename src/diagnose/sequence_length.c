@@ -241,16 +241,19 @@ int hm_find_sequence_length(struct hm_diagnoser *d, struct hm_finding *f) {
 void hm_idealise_sequences(const struct hm_diagnoser *d, size_t block, size_t lane, double *duration) {
     const struct hm_profile *p = &d->p;
     if (!d->slope_s) return;
-    for (size_t mb = 0; mb < p->microbatches; mb++)
-        for (size_t k = 0; k < hm_grid_width(&d->t->grid, block); k++) {
-            size_t t = block * HM_WIDTH + k;
-            double more = load_steps(d, lane, mb)[t] - d->mean_load;
-            for (uint32_t role = 0; role < p->roles; role++) {
-                uint32_t slot = hm_slot_of(p, role, mb);
-                if (slot == HM_NONE) continue;
-                double slow = exp(hm_all_slowness(d, hm_role_row(p, role), lane, t));
-                double *now = &duration[slot * HM_WIDTH + k];
-                *now = fmax(0, *now - d->slope_s[role] * more * slow);
-            }
+    const size_t width = hm_grid_width(&d->t->grid, block);
+    for (uint32_t role = 0; role < p->roles; role++) {
+        double slope[HM_WIDTH] = {0};
+        for (size_t k = 0; k < width; k++) {
+            double slow = hm_all_slowness(d, hm_role_row(p, role), lane, block * HM_WIDTH + k);
+            slope[k] = d->slope_s[role] * (slow != 0 ? exp(slow) : 1);
         }
+        for (size_t mb = 0; mb < p->microbatches; mb++) {
+            uint32_t slot = hm_slot_of(p, role, mb);
+            if (slot == HM_NONE) continue;
+            double *now = &duration[slot * HM_WIDTH];
+            const double *load = load_steps(d, lane, mb) + block * HM_WIDTH;
+            for (size_t k = 0; k < width; k++) now[k] = fmax(0, now[k] - slope[k] * (load[k] - d->mean_load));
+        }
+    }
 }
