@@ -338,9 +338,12 @@ static int by_name_and_members(const void *x, const void *y) {
 
 static char *distinct_name(const char *name, const char *members) {
     uint32_t hash = 2166136261u; /* FNV-1a */
-    if (strlen(members) <= 48) return hm_sprintf("%s[%s]", name, members);
     for (const char *c = members; *c; c++) hash = (hash ^ (unsigned char)*c) * 16777619u;
-    return hm_sprintf("%s[%.32s...%08x]", name, members, hash);
+    char *text = strlen(members) <= 48 ? hm_sprintf("%s[%s]", name, members)
+                                       : hm_sprintf("%s[%.32s...%08x]", name, members, hash);
+    for (char *c = text ? text + strlen(name) : NULL; c && *c; c++)
+        if (*c == ',') *c = ' '; /* tables are often CSV */
+    return text;
 }
 
 static int rename_range(struct hm_ring_rows *rows, struct hm_ring_row **row, size_t n, struct hm_error *err) {
