@@ -237,10 +237,18 @@ struct hm_apply_options {
  * What goes wrong with one node is told as its step and keeps no other from its own; the first such error is returned. */
 HM_API int hm_apply(struct hm_ledger *ledger, const struct hm_apply_options *options, struct hm_error *err);
 
-/* The quick look of a health check: the ledger's word on the node (NULL: this host), whether `folder` (NULL: /tmp) can be
- * written, fatal Xid codes in the kernel's log where it may be read. Calls no scheduler. 0 healthy, 1 not, with the reason
- * in why; -1 if it could not look. */
-HM_API int hm_node_health(const char *ledger, const char *policy, const char *node, const char *folder, char why[400],
+struct hm_health_options {
+    const char *ledger; /* NULL: it is not asked */
+    const char *policy; /* NULL: the defaults */
+    const char *node;   /* NULL: this host */
+    const char *folder; /* that must be writable; NULL: /tmp */
+    long gpus;          /* how many the driver must have; 0: not asked */
+};
+/* The quick look of a health check: the ledger's word on the node, whether a folder can be written, how many GPUs there are, fatal Xid codes
+ * and lost GPUs in the kernel's log where it may be read. Calls no scheduler and writes no ledger. 0 healthy, 1 not, with the reason in why;
+ * -1 if it could not look. Our own trouble (a ledger that is missing, locked or unreadable, a bad policy) is no fault of the node: it is put
+ * into `trouble`, else empty. */
+HM_API int hm_node_health(const struct hm_health_options *options, char why[400], char trouble[400],
                           struct hm_error *err);
 
 /* ---- lemons and spares ---- */

@@ -1,6 +1,7 @@
 /* node_lemons.c - `hindmost node lemons` and `hindmost node spares`. */
 #include "cli.h"
 #include "hindmost/node.h"
+#include "hindmost/tor.h"
 #include "node_actions.h"
 
 #include <stdlib.h>
@@ -15,7 +16,13 @@ static const struct option_spec specs[] = {{"jobs", 0, true, O_JOBS},         {"
                                            {"failure-rate", 0, true, O_RATE}, {"repair", 0, true, O_REPAIR},
                                            {"quantile", 0, true, O_QUANTILE}, {NULL, 0, false, 0}};
 
+#define BIT(id) (1u << (id))
+static const unsigned of_lemons = BIT(O_JOBS) | BIT(O_AT) | BIT(O_WINDOW) | BIT(O_FLEET) | BIT(O_WORST) | BIT(O_JSON),
+                      of_spares = BIT(O_NODES) | BIT(O_PROBABILITY) | BIT(O_RATE) | BIT(O_REPAIR) | BIT(O_QUANTILE) |
+                                  BIT(O_JSON);
+
 struct arguments {
+    unsigned given;
     struct hm_lemon_options lemons;
     const char *json;
     long worst, nodes, fleet;
@@ -24,12 +31,12 @@ struct arguments {
 
 static int parse(struct arguments *a, int argc, char **argv) {
     struct options o;
-    bool good = true;
+    struct hm_error err = {0};
+    bool good = true, lemons = strcmp(argv[0], "lemons") == 0;
     *a = (struct arguments){
         .lemons = {.at_day = -1}, .worst = 10, .probability = -1, .rate = -1, .repair = -1, .quantile = 0.99};
     options_begin(&o, command_named("node"), specs, argc, argv);
     for (int id; good && (id = options_next(&o)) != OPTION_END;) {
-        char *end;
         if (id == OPTION_BAD) return EXIT_UNUSABLE;
         if (id == OPTION_HELP) return -1;
         if (id == O_JOBS) a->lemons.jobs = o.value;
@@ -40,14 +47,16 @@ static int parse(struct arguments *a, int argc, char **argv) {
         if (id == O_WORST) good = option_integer(&o, "--worst", 1, 100000000, &a->worst);
         if (id == O_NODES) good = option_integer(&o, "--nodes", 1, 100000000, &a->nodes);
         if (id == O_PROBABILITY) good = option_number(&o, "--probability", 0, 1, &a->probability);
-        if (id == O_REPAIR) good = option_number(&o, "--repair", 0, 1e6, &a->repair);
+        if (id == O_REPAIR && hm_tor_parse_time(o.value, "--repair", &a->repair, &err) != 0) return complain(&err);
         if (id == O_QUANTILE) good = option_number(&o, "--quantile", 1e-9, 1 - 1e-9, &a->quantile);
-        if (id != O_RATE) continue;
-        a->rate = strtod(o.value, &end);
-        if (end == o.value || !(a->rate >= 0) || (*end && strcmp(end, "/day") != 0))
-            return complain_text("--failure-rate %s: give failures per node and day, such as 0.002/day", o.value);
+        if (id == O_RATE && hm_tor_parse_rate(o.value, "--failure-rate", &a->rate, &err) != 0) return complain(&err);
+        a->given |= BIT(id);
     }
     if (!good) return EXIT_UNUSABLE;
+    for (const struct option_spec *s = specs; s->name; s++)
+        if ((a->given & BIT(s->id)) && !((lemons ? of_lemons : of_spares) & BIT(s->id)))
+            return complain_text("--%s: node %s has no use for it; see 'hindmost help node'", s->name, argv[0]);
+    if (!lemons && o.inputs) return complain_text("node spares takes no file; see 'hindmost help node'");
     a->lemons.fleet = (size_t)a->fleet;
     if (o.inputs > 1) return complain_text("node %s takes one file; see 'hindmost help node'", argv[0]);
     a->lemons.faults = o.inputs ? argv[1] : NULL;

@@ -37,12 +37,55 @@ static int move_to(const struct work *w, enum hm_node_state to, const char *why,
     return hm_ledger_change(w->ledger, &c, &w->o->run, err);
 }
 
+/* ---- how many are out, whoever took them ---- */
+
+struct outside {
+    struct hm_ledger *ledger;
+    long others; /* in the pool by the ledger, out by the scheduler */
+    struct hm_error *err;
+    bool failed;
+    const char *name;
+};
+
+static void count_row(void *context, const struct hm_node_row *r) {
+    struct outside *o = context;
+    o->others += (r->state == HM_NODE_HEALTHY || r->state == HM_NODE_SUSPECT) && strcmp(r->node, o->name) == 0;
+}
+
+/* A node that the ledger does not know is no part of its fleet. */
+static void count_out(void *context, const char *name) {
+    struct outside *o = context;
+    struct hm_error unknown = {0};
+    o->name = name;
+    if (hm_ledger_list(o->ledger, name, count_row, o, &unknown) != 0 && unknown.code != HM_ERR_ARGUMENT)
+        o->failed = true;
+}
+
+/* Whether one more node may be drained: the ledger's cap on nodes out at once, those that others drained counted as well. 1, 0, or -1. */
+static int cap_allows(const struct work *w, struct hm_error *err) {
+    struct outside o = {.ledger = w->ledger};
+    char text[300];
+    long cap, away;
+    if (w->scheduler->list_out(count_out, &o, err) != 0) return -1;
+    if (o.failed) return hm_fail(err, HM_ERR_IO, "the ledger cannot be read; is its disk there?");
+    if (o.others == 0) return 1; /* the ledger's own have been counted when this one began to drain */
+    if (hm_ledger_cap(w->ledger, &cap, &away, err) != 0) return -1;
+    if (away + o.others <= cap) return 1;
+    snprintf(text, sizeof text,
+             "waits: the cap on nodes out at once is %ld, and others keep %ld out already; return some or raise it",
+             cap, o.others);
+    say(w, text);
+    return 0;
+}
+
 /* draining: out of the scheduler's pool, and out in the ledger once it is empty. Returns the state reached. */
 static int take_out(struct work *w, struct hm_error *err) {
     enum hm_pool pool = HM_POOL_EMPTY;
-    char reason[400] = "", text[600];
+    char reason[400] = "", text[700];
     if (w->scheduler && w->scheduler->ask(w->node, &pool, reason, sizeof reason, err) != 0) return -1;
-    if (pool == HM_POOL_IN) {
+    if (pool == HM_POOL_IN || pool == HM_POOL_DOWN) {
+        int may = cap_allows(w, err);
+        if (may <= 0) return may < 0 ? -1 : HM_NODE_DRAINING;
         snprintf(text, sizeof text, "%s in %s: %s%s", w->o->run.dry_run ? "would drain" : "drains", w->scheduler->name,
                  HM_REASON_PREFIX, w->why);
         say(w, text);
@@ -50,14 +93,19 @@ static int take_out(struct work *w, struct hm_error *err) {
         if (w->scheduler->drain(w->node, w->why, w->o->taint, err) != 0 ||
             w->scheduler->ask(w->node, &pool, reason, sizeof reason, err) != 0)
             return -1;
+        if (pool == HM_POOL_IN || pool == HM_POOL_DOWN)
+            return hm_fail(err, HM_ERR_IO, "%s: %s does not keep it out though it was told to (%.100s)", w->node,
+                           w->scheduler->name, reason);
+    }
+    if (pool == HM_POOL_BUSY || pool == HM_POOL_MOVING) {
+        snprintf(text, sizeof text,
+                 pool == HM_POOL_BUSY ? "still has work (%s): draining" : "is on its way (%s): left alone", reason);
+        say(w, text);
+        return HM_NODE_DRAINING;
     }
     if (pool == HM_POOL_FOREIGN) {
         snprintf(text, sizeof text, "is kept out by another already (%s): left alone", reason);
         say(w, text);
-    }
-    if (pool == HM_POOL_BUSY) {
-        say(w, "still has work: draining");
-        return HM_NODE_DRAINING;
     }
     return move_to(w, HM_NODE_OUT, w->why, NULL, err);
 }
@@ -103,8 +151,12 @@ static int let_back(struct work *w, struct hm_error *err) {
     enum hm_pool pool = HM_POOL_IN;
     char reason[400] = "", text[600];
     if (w->scheduler && w->scheduler->ask(w->node, &pool, reason, sizeof reason, err) != 0) return -1;
-    if (pool == HM_POOL_FOREIGN) {
-        snprintf(text, sizeof text, "stays qualified: it is kept out by another (%s)", reason);
+    if (pool != HM_POOL_IN && pool != HM_POOL_EMPTY) {
+        snprintf(text, sizeof text,
+                 pool == HM_POOL_FOREIGN ? "stays qualified: it is kept out by another (%s)"
+                 : pool == HM_POOL_BUSY  ? "stays qualified: it has work (%s)"
+                                         : "stays qualified: it is not ready (%s)",
+                 reason);
         say(w, text);
         return HM_NODE_QUALIFIED;
     }
@@ -116,6 +168,21 @@ static int let_back(struct work *w, struct hm_error *err) {
     return move_to(w, HM_NODE_HEALTHY, "qualified by a sweep", NULL, err);
 }
 
+/* Whether the node may be tested: nothing runs on it, and it is not on its way anywhere. 1, 0, or -1. */
+static int is_quiet(const struct work *w, struct hm_error *err) {
+    enum hm_pool pool = HM_POOL_EMPTY;
+    char reason[400] = "", text[600];
+    if (w->scheduler && w->scheduler->ask(w->node, &pool, reason, sizeof reason, err) != 0) return -1;
+    if (pool != HM_POOL_IN && pool != HM_POOL_BUSY && pool != HM_POOL_MOVING) return 1;
+    snprintf(text, sizeof text,
+             pool == HM_POOL_IN     ? "is not tested: it takes work in %s again; drain it, or clear it here"
+             : pool == HM_POOL_BUSY ? "is not tested: it still has work in %s (%s)"
+                                    : "is not tested: it is on its way in %s (%s)",
+             w->scheduler->name, reason);
+    say(w, text);
+    return 0;
+}
+
 /* out: tests it. A node that failed its last sweep waits for a repair: a person's note (node mark --state testing). */
 static int qualify(struct work *w, struct hm_error *err) {
     enum hm_verdict verdict;
@@ -125,6 +192,8 @@ static int qualify(struct work *w, struct hm_error *err) {
         say(w, "waits for a repair: its last sweep did not pass");
         return HM_NODE_OUT;
     }
+    int quiet = is_quiet(w, err);
+    if (quiet <= 0) return quiet < 0 ? -1 : (int)w->state;
     snprintf(text, sizeof text, "%s: %s", w->o->run.dry_run ? "would sweep" : "sweeps", w->o->sweep);
     say(w, text);
     if (w->o->run.dry_run) {

@@ -23,13 +23,60 @@ static int call(const char *const argv[], struct hm_error *err) {
 static json_t *get(const char *node, struct hm_error *err) {
     const char *const argv[] = {"kubectl", "get", "node", node, "-o", "json", NULL};
     struct hm_str out = {0};
-    json_error_t why;
     int status = hm_command(argv, TIMEOUT_S, &out, NULL, err);
-    json_t *root = status == 0 ? json_loads(out.text, 0, &why) : NULL;
+    json_t *root = status == 0 ? json_loads(out.text, 0, NULL) : NULL;
     hm_str_free(&out);
-    if (status == 0 && !root)
-        hm_fail(err, HM_ERR_IO, "kubectl get node %s: its answer is no JSON; check its version", node);
-    return root;
+    const char *name = json_string_value(json_object_get(json_object_get(root, "metadata"), "name"));
+    if (status != 0) return NULL;
+    if (name && strcmp(name, node) == 0 && json_is_object(json_object_get(root, "spec"))) return root;
+    json_decref(root);
+    hm_fail(err, HM_ERR_IO, "kubectl get node %s: its answer is not understood; the node is left where it is", node);
+    return NULL;
+}
+
+/* A list of kubectl's; NULL with an error. */
+static json_t *get_list(const char *const argv[], struct hm_error *err) {
+    struct hm_str out = {0};
+    int status = hm_command(argv, TIMEOUT_S, &out, NULL, err);
+    json_t *root = status == 0 ? json_loads(out.text, 0, NULL) : NULL;
+    hm_str_free(&out);
+    if (status != 0 || json_is_array(json_object_get(root, "items"))) return root;
+    json_decref(root);
+    hm_fail(err, HM_ERR_IO, "kubectl get %s: its answer is no list; the node is left where it is", argv[2]);
+    return NULL;
+}
+
+/* A pod that a test of the node would disturb, or be disturbed by: not one of a DaemonSet or the kubelet's own, not the cluster's, not ended. */
+static bool is_work(const json_t *pod) {
+    const json_t *meta = json_object_get(pod, "metadata"), *owner;
+    const char *space = json_string_value(json_object_get(meta, "namespace"));
+    const char *phase = json_string_value(json_object_get(json_object_get(pod, "status"), "phase"));
+    size_t i;
+    if (space && strcmp(space, "kube-system") == 0) return false;
+    if (phase && (strcmp(phase, "Succeeded") == 0 || strcmp(phase, "Failed") == 0)) return false;
+    json_array_foreach(json_object_get(meta, "ownerReferences"), i, owner) {
+        const char *kind = json_string_value(json_object_get(owner, "kind"));
+        if (kind && (strcmp(kind, "DaemonSet") == 0 || strcmp(kind, "Node") == 0)) return false;
+    }
+    return true;
+}
+
+/* Cordoning evicts nobody: whether pods still run there. 1, 0, or -1. */
+static int has_work(const char *node, char *reason, size_t size, struct hm_error *err) {
+    char selector[300];
+    snprintf(selector, sizeof selector, "spec.nodeName=%s", node);
+    const char *const argv[] = {"kubectl", "get",  "pods", "--all-namespaces", "--field-selector", selector,
+                                "-o",      "json", NULL};
+    json_t *root = get_list(argv, err), *pod;
+    int work = root ? 0 : -1;
+    size_t i;
+    json_array_foreach(json_object_get(root, "items"), i, pod) if (!work && is_work(pod)) {
+        const char *name = json_string_value(json_object_get(json_object_get(pod, "metadata"), "name"));
+        snprintf(reason, size, "pod %.200s", name ? name : "without a name");
+        work = 1;
+    }
+    json_decref(root);
+    return work;
 }
 
 static int ask(const char *node, enum hm_pool *pool, char *reason, size_t size, struct hm_error *err) {
@@ -48,6 +95,21 @@ static int ask(const char *node, enum hm_pool *pool, char *reason, size_t size, 
         *pool = json_object_get(notes, OWNER) ? HM_POOL_EMPTY : HM_POOL_FOREIGN;
     }
     snprintf(reason, size, "%s", why ? why : "");
+    json_decref(root);
+    int work = *pool == HM_POOL_IN ? 0 : has_work(node, reason, size, err);
+    if (work > 0) *pool = HM_POOL_BUSY;
+    return work < 0 ? -1 : 0;
+}
+
+static int list_out(void (*node)(void *context, const char *name), void *context, struct hm_error *err) {
+    static const char *const argv[] = {"kubectl", "get", "nodes", "-o", "json", NULL};
+    json_t *root = get_list(argv, err), *one;
+    size_t i;
+    if (!root) return -1;
+    json_array_foreach(json_object_get(root, "items"), i, one) {
+        const char *name = json_string_value(json_object_get(json_object_get(one, "metadata"), "name"));
+        if (name && json_is_true(json_object_get(json_object_get(one, "spec"), "unschedulable"))) node(context, name);
+    }
     json_decref(root);
     return 0;
 }
@@ -130,4 +192,4 @@ static int resume(const char *node, bool taint, struct hm_error *err) {
     return call(forget, err);
 }
 
-const struct hm_scheduler hm_kubernetes = {"kubernetes", ask, drain, resume};
+const struct hm_scheduler hm_kubernetes = {"kubernetes", ask, drain, resume, list_out};

@@ -236,15 +236,22 @@ static bool away(enum hm_node_state s) {
     return s >= HM_NODE_DRAINING && s <= HM_NODE_QUALIFIED;
 }
 
-/* 1 if one more node may leave the pool. */
-static int cap_allows(struct hm_ledger *l, struct hm_error *err) {
-    double nodes, gone;
+int hm_ledger_cap(struct hm_ledger *l, long *cap, long *gone, struct hm_error *err) {
+    double nodes, count;
     if (number_of(l, query(l, err, "", "SELECT count(*) FROM node WHERE state <> 'retired'"), &nodes, err) != 0 ||
         number_of(
             l, query(l, err, "", "SELECT count(*) FROM node WHERE state IN ('draining','out','testing','qualified')"),
-            &gone, err) != 0)
+            &count, err) != 0)
         return -1;
-    return gone + 1 <= (double)hm_policy_cap(&l->policy, (long)nodes);
+    *cap = hm_policy_cap(&l->policy, (long)nodes);
+    *gone = (long)count;
+    return 0;
+}
+
+/* 1 if one more node may leave the pool. */
+static int cap_allows(struct hm_ledger *l, struct hm_error *err) {
+    long cap, gone;
+    return hm_ledger_cap(l, &cap, &gone, err) == 0 ? gone + 1 <= cap : -1;
 }
 
 /* State of a node, or -1. */

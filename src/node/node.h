@@ -64,7 +64,8 @@ struct hm_policy_rule {
 struct hm_policy {
     struct hm_policy_rule *rule; /* the first that fits decides */
     size_t count;
-    double cap; /* below 1: share of the nodes that are not retired; else a number */
+    double cap; /* a number of nodes, or with cap_is_share a share (0 to 1) of those that are not retired */
+    bool cap_is_share;
     long strikes;
     double strike_window_s;
 };
@@ -81,6 +82,8 @@ long hm_policy_cap(const struct hm_policy *policy, long nodes);
  * its time, and with its process where that can be seen (same host). -1 on failure. */
 int hm_ledger_claim(struct hm_ledger *ledger, const char *node, double seconds, struct hm_error *err);
 void hm_ledger_release(struct hm_ledger *ledger, const char *node);
+/* How many nodes may be away at once, and how many are. */
+int hm_ledger_cap(struct hm_ledger *ledger, long *cap, long *away, struct hm_error *err);
 /* The rows of a query (?1 = node) as an array of objects; column names are keys. */
 int hm_ledger_query_json(struct hm_ledger *ledger, const char *name, const char *sql, const char *node,
                          struct hm_json *writer, struct hm_error *err);

@@ -62,7 +62,6 @@ static int number(yaml_document_t *d, yaml_node_t *in, const char *key, double l
     char *end;
     if (!node) return 0;
     double v = text ? strtod(text, &end) : NAN;
-    if (text && *end == '%') v /= 100, end++;
     if (!text || end == text || *end || !(v >= low && v <= high))
         return hm_fail(err, HM_ERR_INPUT, "%s: %s: '%s' is not a number from %g to %g; correct it", path, key,
                        text ? text : "a list", low, high);
@@ -87,6 +86,25 @@ static int check_keys(yaml_document_t *d, yaml_node_t *mapping, const char *cons
         seen[i] = true;
     }
     return 0;
+}
+
+/* "5%", "100%": a share of the fleet; below 1 without a sign: a share, too; else a whole number of nodes. */
+static int read_cap(struct hm_policy *p, yaml_document_t *d, yaml_node_t *root, const char *path,
+                    struct hm_error *err) {
+    yaml_node_t *node = hm_yaml_get(d, root, "cap");
+    const char *text = hm_yaml_text(node);
+    char *end;
+    if (!node) return 0;
+    double v = text ? strtod(text, &end) : NAN;
+    bool number = text && end > text, percent = number && strcmp(end + strspn(end, " "), "%") == 0;
+    if (number && (percent || !*end) && v >= 0 && (percent ? v <= 100 : v < 1 || (v <= 1e6 && v == floor(v)))) {
+        p->cap_is_share = percent || (v > 0 && v < 1);
+        p->cap = percent ? v / 100 : v;
+        return 0;
+    }
+    return hm_fail(err, HM_ERR_INPUT,
+                   "%s: cap: '%s' is neither a share (5%%, up to 100%%) nor a whole number of nodes; correct it", path,
+                   text ? text : "a list");
 }
 
 static int read_rule(struct hm_policy *p, size_t *room, yaml_document_t *d, yaml_node_t *rule, const char *path,
@@ -117,7 +135,7 @@ static int read_file(struct hm_policy *p, size_t *room, const char *path, struct
     yaml_node_t *root = yaml_document_get_root_node(&d), *rules = hm_yaml_get(&d, root, "rules");
     double strikes = (double)p->strikes, days = p->strike_window_s / 86400;
     int status = check_keys(&d, root, known, 4, "cap, strikes, strike_days, rules", path, err);
-    if (status == 0) status = number(&d, root, "cap", 0, 1e6, &p->cap, path, err);
+    if (status == 0) status = read_cap(p, &d, root, path, err);
     if (status == 0) status = number(&d, root, "strikes", 1, 1000, &strikes, path, err);
     if (status == 0) status = number(&d, root, "strike_days", 0, 3650, &days, path, err);
     if (status == 0 && rules && rules->type != YAML_SEQUENCE_NODE)
@@ -134,7 +152,7 @@ static int read_file(struct hm_policy *p, size_t *room, const char *path, struct
 /* A file's rules stand before the defaults: it says only what differs. */
 int hm_policy_read(struct hm_policy *p, const char *path, struct hm_error *err) {
     size_t room = 0;
-    *p = (struct hm_policy){.cap = 0.05, .strikes = 3, .strike_window_s = 7 * 86400.0};
+    *p = (struct hm_policy){.cap = 0.05, .cap_is_share = true, .strikes = 3, .strike_window_s = 7 * 86400.0};
     int status = path ? read_file(p, &room, path, err) : 0;
     for (size_t i = 0; status == 0 && i < sizeof defaults / sizeof *defaults; i++)
         if (append(p, &room, defaults[i].kind, defaults[i].action, defaults[i].count, defaults[i].within_s) != 0)
@@ -157,7 +175,7 @@ const struct hm_policy_rule *hm_policy_rule(const struct hm_policy *p, const cha
 
 /* A share leaves room for one node even in a small fleet; a cap of 0 lets none go. */
 long hm_policy_cap(const struct hm_policy *p, long nodes) {
-    if (p->cap >= 1 || p->cap == 0) return (long)p->cap;
+    if (!p->cap_is_share || p->cap == 0) return (long)p->cap;
     long share = (long)floor(p->cap * (double)nodes + 1e-9);
     return share > 0 ? share : 1;
 }

@@ -3,9 +3,7 @@
 #include "base/http.h"
 #include "node/node.h"
 
-#include <errno.h>
 #include <string.h>
-#include <unistd.h>
 
 struct hm_server {
     struct hm_http *http;
@@ -13,8 +11,7 @@ struct hm_server {
 };
 
 static int write_metrics(const char *path, char **text, size_t *size, struct hm_error *err) {
-    if (access(path, R_OK) != 0) return hm_fail(err, HM_ERR_IO, "%s: %s", path, strerror(errno));
-    struct hm_ledger *l = hm_ledger_open(path, NULL, err);
+    struct hm_ledger *l = hm_ledger_open_to_read(path, NULL, 5, err);
     struct hm_out *out = l ? hm_out_memory(text, size, err) : NULL;
     int status = out ? hm_ledger_write_metrics(l, out, err) : -1;
     if (status == 0)

@@ -82,7 +82,14 @@ steps() { "$HINDMOST" node history "$1" --json - | jq -c '[.steps[] | .to]'; }
 
 @test "one node's trouble keeps no other from its own" {
     mkdir bin
-    printf '#!/bin/sh\ncase "$*" in *" a"*) echo "node a not found" >&2; exit 1 ;; *get*) echo "{}" ;; esac\n' >bin/kubectl
+    cat >bin/kubectl <<'K'
+#!/bin/sh
+case "$*" in
+*" a"*) echo "node a not found" >&2; exit 1 ;;
+*"get pods"* | *"get nodes"*) echo '{"items":[]}' ;;
+*get*) echo '{"metadata":{"name":"b","annotations":{"hindmost/cordon-by":"hindmost"}},"spec":{"unschedulable":true}}' ;;
+esac
+K
     chmod +x bin/kubectl
     echo 'cap: 3' >three.yaml
     sed -i 's/"a"/"b"/' alarm.json
@@ -101,7 +108,7 @@ kubectl_stand_in() {
 #!/bin/sh
 echo "$*" >>"$K8S/calls"
 case "$1" in
-get) cat "$K8S/node.json" ;;
+get) case "$2" in pods) cat "$K8S/pods.json" ;; nodes) jq '{items: [.]}' "$K8S/node.json" ;; *) cat "$K8S/node.json" ;; esac ;;
 annotate) case "$*" in *cordon-by-*) f='del(.metadata.annotations["hindmost/cordon-by"])' ;; *) f='.metadata.annotations["hindmost/cordon-by"]="hindmost"' ;; esac
     jq "$f" "$K8S/node.json" >"$K8S/new" && mv "$K8S/new" "$K8S/node.json" ;;
 cordon) jq '.spec.unschedulable=true' "$K8S/node.json" >"$K8S/new" && mv "$K8S/new" "$K8S/node.json" ;;
@@ -112,6 +119,7 @@ esac
 K
     chmod +x bin/kubectl
     export PATH=$PWD/bin:$PATH K8S=$PWD
+    echo '{"items":[{"metadata":{"name":"agent","namespace":"default","ownerReferences":[{"kind":"DaemonSet"}]},"status":{"phase":"Running"}}]}' >pods.json
     echo '{"metadata":{"name":"a","resourceVersion":"7","labels":{},"annotations":{}},"spec":{},"status":{"conditions":[{"type":"Ready","status":"True"}]}}' >node.json
 }
 
@@ -119,7 +127,7 @@ K
     kubectl_stand_in
     "$HINDMOST" node mark --evidence alarm.json
     "$HINDMOST" node apply --scheduler kubernetes
-    [ "$(cat calls)" = "get node a -o json" ] # the dry run only looked
+    grep -v '^get' calls | none # the dry run only looked
     rm calls
     "$HINDMOST" node apply --do --scheduler kubernetes --taint --sweep "$PWD/pass {node}"
     grep -v '^get' calls >changes
@@ -137,6 +145,27 @@ X
     expect '.metadata.resourceVersion == "7" and [.status.conditions[] | [.type, .status]] == [["Ready", "True"], ["HindmostNodeUnfit", "True"]]' put.0
     expect '[.status.conditions[] | [.type, .status]] == [["Ready", "True"], ["HindmostNodeUnfit", "False"]]' put.1
     [ "$(state a)" = healthy ]
+}
+
+@test "Kubernetes: a cordoned node whose pods still run is busy, and an answer that is no node or list changes nothing" {
+    kubectl_stand_in
+    "$HINDMOST" node mark --evidence alarm.json
+    echo '{"items":[{"metadata":{"name":"train-0","namespace":"ml","ownerReferences":[{"kind":"Job"}]},"status":{"phase":"Running"}}]}' >pods.json
+    "$HINDMOST" node apply --do --scheduler kubernetes --sweep "$PWD/pass {node}" | grep -q 'still has work (pod train-0)'
+    [ "$(state a)" = draining ]
+    for answer in '{}' '' nonsense; do
+        echo "$answer" >pods.json
+        "$HINDMOST" node apply --do --scheduler kubernetes 2>err >out || status=$?
+        [ "$status" = 3 ]
+        grep -q 'is no list' err
+        [ "$(state a)" = draining ]
+    done
+    echo '{"items":[]}' >pods.json
+    echo '{}' >node.json
+    "$HINDMOST" node apply --do --scheduler kubernetes 2>err >out || status=$?
+    grep -q 'not understood' err
+    [ "$(state a)" = draining ]
+    [ ! -e swept ]
 }
 
 @test "Kubernetes: the kubelet wrote in between: the status is read and written again" {

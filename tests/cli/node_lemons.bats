@@ -40,7 +40,7 @@ events() {
     "$HINDMOST" node spares --nodes 10 --probability 0.1 --json - | jq -e '.spares == 4'
     "$HINDMOST" node spares --nodes 10 --probability 0.1 --quantile 0.98 --json - | jq -e '.spares == 3'
     "$HINDMOST" node spares --nodes 1024 --probability 0.001 --json - | jq -e '.spares == 4'
-    "$HINDMOST" node spares --nodes 100 --failure-rate 0.5/day --repair 2 --json - | jq -e '.probability == 0.5'
+    "$HINDMOST" node spares --nodes 100 --failure-rate 0.5/day --repair 2d --json - | jq -e '.probability == 0.5'
 }
 
 @test "bad input: one line" {
@@ -48,5 +48,8 @@ events() {
     must_fail f.json node lemons f.json
     echo '{}' >f.json
     must_fail f.json node lemons f.json
-    must_fail failure-rate node spares --nodes 3 --failure-rate often --repair 1
+    must_fail failure-rate node spares --nodes 3 --failure-rate often --repair 1d
+    must_fail repair node spares --nodes 3 --failure-rate 0.5/day --repair 2
+    must_fail failure-rate node spares --nodes 3 --failure-rate 0.5 --repair 2d
+    must_fail window node spares --nodes 3 --probability 0.1 --window 3
 }
