@@ -57,12 +57,14 @@ struct hm_node {
     uint32_t first_slot, n_slots;
     uint32_t round;     /* where it is launched; its ends are known in this round, or in the next one if across */
     int32_t across;     /* its number among the across nodes, or -1 */
-    uint32_t partition; /* of an across node: hm_job.partition */
+    uint32_t partition; /* of an across node: hm_job.partition ... */
+    uint32_t start;     /* ... its groups' starts are numbered from here, block by block: hm_start_of */
 };
 
 struct hm_job {
     size_t stages; /* roles */
     size_t n_slots, n_nodes, n_deps, n_across;
+    size_t n_starts; /* groups that across nodes have: one a block of their partition */
     uint32_t rounds;
     struct hm_slot *slot;
     struct hm_node *node; /* in order of execution (launch order for across nodes) */
@@ -72,6 +74,7 @@ struct hm_job {
     const uint32_t *class_of_peers; /* [n_peers] */
     const char *const *family;      /* names */
     struct hm_partition *partition; /* 0: everybody */
+    size_t lanes;                   /* that the partitions cut; 0: any number, all partitions are everybody */
     bool own_classes;               /* cls, family and their names are the job's to free (hm_free) */
     /* A pipeline's: DP communication at all; gradients reduced while computing; op types that no rule connects, a bit each: their ops
      * are no slots. */
@@ -86,6 +89,11 @@ struct hm_job *hm_job_pipeline(const struct hm_ref_op *ops, size_t n, int64_t dp
                                struct hm_error *err);
 void hm_job_free(struct hm_job *job);
 
+/* The number of the group that an across node's members in this lane belong to, among n_starts. */
+static inline size_t hm_start_of(const struct hm_job *m, const struct hm_node *node, size_t lane) {
+    const uint32_t *block = m->partition[node->partition].block;
+    return node->start + (block ? block[lane] : 0);
+}
 static inline const struct hm_class *hm_class_of(const struct hm_job *m, size_t slot) {
     return &m->cls[m->slot[slot].cls];
 }

@@ -8,7 +8,7 @@
 
 int hm_groups_begin(struct hm_groups *s, const struct hm_grid *g, const struct hm_job *m) {
     *s = (struct hm_groups){.g = g, .m = m};
-    s->latest = hm_alloc(m->n_across, sizeof *s->latest);
+    s->latest = hm_alloc(m->n_starts, sizeof *s->latest);
     return s->latest ? 0 : -1;
 }
 
@@ -43,33 +43,41 @@ static void raise_to_other_side(const struct hm_groups *s, const struct hm_slot 
     }
 }
 
-/* Replicas that were left out are members as well: what waits for them is no transfer. */
-static void start_outside(struct hm_groups *s, size_t across) {
-    const double *outside = s->g->outside_s ? s->g->outside_s + (across * s->g->blocks + s->block) * HM_WIDTH : NULL;
-    for (size_t k = 0; k < HM_WIDTH; k++) s->latest[across][k] = outside ? outside[k] : -INFINITY;
+/* Replicas that were left out are members as well: what waits for them is no transfer. Of groups over some replicas it is not known which
+ * one they would be in. */
+static void start_outside(struct hm_groups *s, const struct hm_node *n) {
+    const size_t groups = s->m->partition[n->partition].blocks;
+    const double *outside = NULL;
+    if (groups == 1 && s->g->outside_s)
+        outside = s->g->outside_s + ((size_t)n->across * s->g->blocks + s->block) * HM_WIDTH;
+    for (size_t b = 0; b < groups; b++)
+        for (size_t k = 0; k < HM_WIDTH; k++) s->latest[n->start + b][k] = outside ? outside[k] : -INFINITY;
 }
 
 void hm_groups_gather(struct hm_groups *s, size_t block, uint32_t node) {
     const struct hm_node *n = &s->m->node[node];
     s->block = block;
     if (n->across < 0) return;
-    double *latest = s->latest[n->across];
-    start_outside(s, (size_t)n->across);
-    for (size_t lane = 0; lane < s->g->lanes; lane++) raise_to_launches(s, n, lane, latest);
+    start_outside(s, n);
+    for (size_t lane = 0; lane < s->g->lanes; lane++)
+        raise_to_launches(s, n, lane, s->latest[hm_start_of(s->m, n, lane)]);
 }
 
 void hm_groups_gather_all(struct hm_groups *s, size_t block) {
     s->block = block;
-    for (size_t i = 0; i < s->m->n_across; i++) start_outside(s, i);
+    for (size_t k = 0; k < s->m->n_nodes; k++)
+        if (s->m->node[k].across >= 0) start_outside(s, &s->m->node[k]);
     for (size_t lane = 0; lane < s->g->lanes; lane++)
         for (size_t k = 0; k < s->m->n_nodes; k++)
-            if (s->m->node[k].across >= 0) raise_to_launches(s, &s->m->node[k], lane, s->latest[s->m->node[k].across]);
+            if (s->m->node[k].across >= 0)
+                raise_to_launches(s, &s->m->node[k], lane, s->latest[hm_start_of(s->m, &s->m->node[k], lane)]);
 }
 
 void hm_group_start(const struct hm_groups *s, size_t lane, uint32_t node, double start[HM_WIDTH]) {
     const struct hm_node *n = &s->m->node[node];
     const struct hm_slot *first = &s->m->slot[n->first_slot];
-    for (size_t k = 0; k < HM_WIDTH; k++) start[k] = n->across >= 0 ? s->latest[n->across][k] : -INFINITY;
+    for (size_t k = 0; k < HM_WIDTH; k++)
+        start[k] = n->across >= 0 ? s->latest[hm_start_of(s->m, n, lane)][k] : -INFINITY;
     if (n->across >= 0) return;
     raise_to_launches(s, n, lane, start);
     if (first->lonely) raise_to_other_side(s, first, lane, start);

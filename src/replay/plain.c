@@ -1,6 +1,17 @@
 /* plain.c - the replay straight from its definition, one op at a time; gives every start and end. */
 #include "replay.h"
 
+#include <math.h>
+
+static double latest_in_block(const struct hm_job *m, const struct hm_node *node, size_t lanes, const uint32_t *block,
+                              uint32_t wanted, const double *start) {
+    double latest = -INFINITY;
+    for (size_t lane = 0; lane < lanes; lane++)
+        for (uint32_t i = node->first_slot; block[lane] == wanted && i < node->first_slot + node->n_slots; i++)
+            if (start[lane * m->n_slots + i] > latest) latest = start[lane * m->n_slots + i];
+    return latest;
+}
+
 void hm_replay_plain(const struct hm_job *m, size_t lanes, const double *duration, double *start, double *end) {
     for (size_t k = 0; k < m->n_nodes; k++) {
         const struct hm_node *node = &m->node[k];
@@ -23,8 +34,11 @@ void hm_replay_plain(const struct hm_job *m, size_t lanes, const double *duratio
                 end[base + i] = latest + duration[base + i];
         }
         if (node->across < 0) continue;
-        for (size_t lane = 0; lane < lanes; lane++)
+        const uint32_t *block = m->partition[node->partition].block;
+        for (size_t lane = 0; lane < lanes; lane++) {
+            double latest = block ? latest_in_block(m, node, lanes, block, block[lane], start) : latest_of_all;
             for (uint32_t i = node->first_slot; i < node->first_slot + node->n_slots; i++)
-                end[lane * m->n_slots + i] = latest_of_all + duration[lane * m->n_slots + i];
+                end[lane * m->n_slots + i] = latest + duration[lane * m->n_slots + i];
+        }
     }
 }

@@ -191,8 +191,13 @@ struct hm_program *hm_program_compile(const struct hm_job *m, struct hm_error *e
     c.value = hm_alloc(m->n_slots, sizeof *c.value);
     c.carry = hm_alloc(m->n_slots, sizeof *c.carry);
     c.free_reg = hm_alloc(2 * m->n_slots + m->n_deps + 1, sizeof *c.free_reg);
-    if (p) p->round = hm_alloc(m->rounds, sizeof *p->round);
-    c.failed = !p || !p->round || !deps || !c.value || !c.carry || !c.free_reg;
+    if (p) {
+        p->round = hm_alloc(m->rounds, sizeof *p->round);
+        p->alone = hm_alloc(m->n_across, sizeof *p->alone);
+        for (uint32_t k = 0; p->alone && k < m->n_across; k++) p->alone[k] = k;
+    }
+    c.failed =
+        !p || !p->round || !p->alone || hm_ties_whole(&p->ties, m) != 0 || !deps || !c.value || !c.carry || !c.free_reg;
     if (!c.failed) {
         p->rounds = m->rounds;
         p->slots = m->n_slots;
@@ -221,5 +226,7 @@ void hm_program_free(struct hm_program *p) {
         hm_free(p->round[r].out);
     }
     hm_free(p->round);
+    hm_free(p->alone);
+    hm_ties_free(&p->ties);
     hm_free(p);
 }

@@ -41,6 +41,8 @@ struct hm_round {
 
 struct hm_program {
     size_t slots, across, rounds, registers, carried; /* the last two: the largest of any round */
+    struct hm_ties ties;                              /* of the job's lanes */
+    uint32_t *alone;                                  /* [across] 0, 1, ...: the starts of a lane by itself */
     size_t free_rounds; /* so many rounds at the beginning need nothing from other lanes: what lands in them starts with
                            the step */
     struct hm_round *round;
@@ -56,8 +58,9 @@ struct hm_kernel_job {
     const double *duration[2]; /* per lane: at the round's first slot */
     const double *fill;        /* the lanes share fill and keep */
     const uint8_t *keep;       /* [slot of the round + HM_AHEAD] */
-    double *launched[2];       /* per lane [across][8]: latest launch so far; both may be the same array */
-    const double *landed[2];   /* per lane [across][8]: group starts */
+    const uint32_t *start[2];  /* per lane [across]: which group start is its own */
+    double *launched[2];       /* per lane [group start][8]: latest launch so far; both may be the same array */
+    const double *landed[2];   /* the same, as groups start */
     double *optimizer[2];      /* per lane [8] */
     double *any[2];            /* per lane [8] */
     double *first[2];          /* per lane [8]; with `any` */

@@ -6,13 +6,14 @@
 
 struct hm_scratch {
     const struct hm_kernels *kernels;
-    double *regs;         /* [register][2][8] */
-    double *carry;        /* [lane][carried][8] */
-    double *own;          /* [lane][across][8]: the lane's launches in the free rounds */
-    struct hm_ends *ends; /* [lane]: of the free rounds */
-    double *launched[2];  /* [across][8]: of the replay under way; two of them, for hm_against */
-    uint8_t *keep;        /* [slot + HM_AHEAD]: a copy with room to look ahead in */
-    double *spare[4];     /* [carried][8]: two lanes and twice the rest, for hm_against */
+    double *regs;                       /* [register][2][8] */
+    double *carry;                      /* [lane][carried][8] */
+    double *own;                        /* [lane][across][8]: the lane's launches in the free rounds */
+    struct hm_ends *ends;               /* [lane]: of the free rounds */
+    double *launched[2];                /* [across][8]: of the replay under way; two of them, for hm_against */
+    uint8_t *keep;                      /* [slot + HM_AHEAD]: a copy with room to look ahead in */
+    double *spare[4];                   /* [carried][8]: two lanes and twice the rest, for hm_against */
+    const struct hm_ties *ties, *whole; /* in force; the job's own */
     size_t lanes, carried, across;
     bool want_any;
     double evaluated;
@@ -40,15 +41,20 @@ struct hm_scratch *hm_scratch_new(const struct hm_program *p, size_t lanes) {
     s->across = p->across;
     s->regs = vectors(2, p->registers);
     s->carry = vectors(lanes, s->carried);
+    s->ties = s->whole = &p->ties;
     s->own = vectors(lanes, s->across);
     s->ends = hm_alloc_aligned(lanes, sizeof *s->ends);
     s->keep = hm_alloc(p->slots + HM_AHEAD, 1);
     bool good = s->keep && s->regs && s->carry && s->own && s->ends;
-    for (int k = 0; k < 2; k++) good = (s->launched[k] = vectors(1, s->across)) != NULL && good;
+    for (int k = 0; k < 2; k++) good = (s->launched[k] = vectors(1, p->ties.starts)) != NULL && good;
     for (int k = 0; k < 4; k++) good = (s->spare[k] = vectors(1, s->carried)) != NULL && good;
     if (good) return s;
     hm_scratch_free(s);
     return NULL;
+}
+
+void hm_scratch_tie(struct hm_scratch *s, const struct hm_ties *ties) {
+    s->ties = ties ? ties : s->whole;
 }
 
 void hm_scratch_use(struct hm_scratch *s, const struct hm_kernels *kernels) {
@@ -76,6 +82,7 @@ struct state {
     double *carry, *launched;
     const double *landed;
     struct hm_ends *ends;
+    const uint32_t *start; /* [across] */
 };
 
 /* One round of `unroll` lanes (1 or 2) that share fill and keep. */
@@ -91,6 +98,7 @@ static void run_round(const struct hm_program *p, size_t round, const struct hm_
     if (mixed) memcpy(s->keep, views[0].keep + r->first_slot, r->n_slots);
     for (int u = 0; u < unroll; u++) {
         job.duration[u] = views[u].duration ? views[u].duration + offset : views[u].fill + offset;
+        job.start[u] = state[u].start;
         job.launched[u] = state[u].launched;
         job.landed[u] = state[u].landed;
         job.optimizer[u] = state[u].ends->optimizer;
@@ -130,7 +138,7 @@ void hm_begin(const struct hm_program *p, const struct hm_view *lanes, size_t n,
         struct state state[2];
         for (size_t u = 0; u < (size_t)unroll; u++) {
             double *own = s->own + (k + u) * launches;
-            state[u] = (struct state){s->carry + (k + u) * s->carried * HM_WIDTH, own, own, &s->ends[k + u]};
+            state[u] = (struct state){s->carry + (k + u) * s->carried * HM_WIDTH, own, own, &s->ends[k + u], p->alone};
             clear_ends(state[u].ends);
         }
         for (size_t round = 0; round < p->free_rounds; round++)
@@ -142,11 +150,14 @@ void hm_begin(const struct hm_program *p, const struct hm_view *lanes, size_t n,
 void hm_finish(const struct hm_program *p, const struct hm_view *lanes, size_t n, struct hm_scratch *s,
                struct hm_ends *ends) {
     const size_t launches = s->across * HM_WIDTH;
+    const struct hm_ties *ties = s->ties;
     double *launched = s->launched[0];
     clear_ends(ends);
-    for (size_t i = 0; i < launches; i++) launched[i] = -INFINITY;
+    for (size_t i = 0; i < ties->starts * HM_WIDTH; i++) launched[i] = -INFINITY;
     for (size_t k = 0; k < n; k++) {
-        raise_all(launched, s->own + k * launches, launches);
+        for (size_t a = 0; a < s->across; a++)
+            raise_all(launched + (ties->of ? ties->of[k][a] : a) * HM_WIDTH, s->own + k * launches + a * HM_WIDTH,
+                      HM_WIDTH);
         raise_all(ends->optimizer, s->ends[k].optimizer, HM_WIDTH);
         raise_all(ends->any, s->ends[k].any, HM_WIDTH);
         for (int i = 0; i < HM_WIDTH; i++) ends->first[i] = fmin(ends->first[i], s->ends[k].first[i]);
@@ -156,7 +167,8 @@ void hm_finish(const struct hm_program *p, const struct hm_view *lanes, size_t n
             int unroll = pair(lanes, k, n);
             struct state state[2];
             for (size_t u = 0; u < (size_t)unroll; u++)
-                state[u] = (struct state){s->carry + (k + u) * s->carried * HM_WIDTH, launched, launched, ends};
+                state[u] = (struct state){s->carry + (k + u) * s->carried * HM_WIDTH, launched, launched, ends,
+                                          ties->of ? ties->of[k + u] : p->alone};
             run_round(p, round, lanes + k, state, unroll, s->want_any, s);
             k += (size_t)unroll;
         }
@@ -200,7 +212,7 @@ struct hm_lane_run *hm_lane_run_new(const struct hm_program *p, const double *fi
     for (size_t round = 0; round < p->rounds; round++) {
         double *carry = run->carry + round * s->carried * HM_WIDTH;
         if (round) memcpy(carry, carry - s->carried * HM_WIDTH, s->carried * HM_WIDTH * sizeof(double));
-        const struct state state = {carry, run->launched, run->launched, &run->ends};
+        const struct state state = {carry, run->launched, run->launched, &run->ends, p->alone};
         run_round(p, round, &view, &state, 1, true, s);
     }
     return run;
@@ -220,8 +232,8 @@ void hm_against(const struct hm_program *p, const struct hm_view *lanes, size_t 
         raise_all(s->launched[u], s->own + (k + u) * launches, launches);
         memcpy(s->spare[u], s->carry + (k + u) * s->carried * HM_WIDTH, carry_bytes);
         ends[u] = s->ends[k + u];
-        lane[u] = (struct state){s->spare[u], s->launched[u], s->launched[u], &ends[u]};
-        others[u] = (struct state){s->spare[2 + u], s->launched[u], s->launched[u], &ends[u]};
+        lane[u] = (struct state){s->spare[u], s->launched[u], s->launched[u], &ends[u], p->alone};
+        others[u] = (struct state){s->spare[2 + u], s->launched[u], s->launched[u], &ends[u], p->alone};
     }
     bool same = true;
     for (size_t round = p->free_rounds; round < p->rounds; round++) {

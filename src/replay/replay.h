@@ -49,7 +49,7 @@ struct hm_groups {
     const struct hm_grid *g;
     const struct hm_job *m;
     size_t block;
-    double (*latest)[HM_WIDTH]; /* [across]: latest launch over all replicas */
+    double (*latest)[HM_WIDTH]; /* [start]: latest launch of the group */
 };
 /* 0, or -1 without memory. */
 int hm_groups_begin(struct hm_groups *s, const struct hm_grid *g, const struct hm_job *m);
@@ -62,6 +62,20 @@ void hm_groups_gather_all(struct hm_groups *s, size_t block);
 void hm_group_start(const struct hm_groups *s, size_t lane, uint32_t node, double start[HM_WIDTH]);
 
 /* ---- the program, compiled ---- */
+
+/* How lanes meet: each lane's group starts. Lanes of one group share its number. */
+struct hm_ties {
+    size_t starts; /* in all */
+    uint32_t **of; /* [lane][across]; NULL: everybody meets everybody, starts are numbered as the across nodes */
+    size_t lanes;
+};
+void hm_ties_free(struct hm_ties *t);
+/* The job's own lanes. 0, or -1 without memory. */
+int hm_ties_whole(struct hm_ties *t, const struct hm_job *m);
+/* When one lane keeps its durations and all others run alike, the others differ only in how they are tied to it: classes of lanes whose
+ * members meet, in every family of groups, the same classes. One lane a class then stands for all of them, exactly. ties: of the
+ * representatives, the lane itself first; *n: how many. member: [lane] room for each lane's class. 0, or -1 without memory. */
+int hm_ties_around(struct hm_ties *t, const struct hm_job *m, size_t lane, uint32_t *member, size_t *n);
 
 struct hm_program;
 struct hm_program *hm_program_compile(const struct hm_job *m, struct hm_error *err);
@@ -99,6 +113,9 @@ double hm_scratch_evaluated(const struct hm_scratch *s);
 void hm_begin(const struct hm_program *p, const struct hm_view *lanes, size_t n, bool want_any, struct hm_scratch *s);
 void hm_finish(const struct hm_program *p, const struct hm_view *lanes, size_t n, struct hm_scratch *s,
                struct hm_ends *ends);
+
+/* Lanes given from now on meet as these ties say (NULL: as the job's own lanes do); for classes of lanes. */
+void hm_scratch_tie(struct hm_scratch *s, const struct hm_ties *ties);
 
 /* hm_begin and hm_finish: replays n lanes that meet at the across nodes. */
 void hm_replay(const struct hm_program *p, const struct hm_view *lanes, size_t n, bool want_any, struct hm_scratch *s,

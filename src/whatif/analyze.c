@@ -29,6 +29,7 @@ struct run {
     struct hm_scratch **scratch; /* [thread] */
     struct hm_view **views;      /* [thread][lane] */
     struct hm_lane_run *ideal;
+    struct hm_ties *around; /* [lane] the classes of lanes around it, where groups span some lanes only; else NULL */
     struct hm_error *err;
 
     /* Scenarios over all lanes: which slots keep their originals. */
@@ -102,6 +103,33 @@ static void single_lanes(const struct run *r, size_t block, const struct hm_view
     }
 }
 
+/* The same where groups span some lanes only: one lane a class of lanes that are alike around this one (ties.c). */
+static void single_tied_lanes(const struct run *r, size_t block, const uint8_t *keep, struct hm_view *views,
+                              struct hm_scratch *s, double *by) {
+    const struct hm_grid *g = &r->t->grid;
+    for (size_t lane = 0; lane < r->lanes; lane++) {
+        const struct hm_ties *ties = &r->around[lane];
+        struct hm_ends ends;
+        views[0] = (struct hm_view){hm_grid_lane(g, g->duration, block, lane), r->t->ideal_fill, keep};
+        for (size_t k = 1; k < ties->lanes; k++) views[k] = (struct hm_view){.duration = r->t->ideal_fill};
+        hm_scratch_tie(s, ties);
+        hm_replay(r->t->program, views, ties->lanes, false, s, &ends);
+        memcpy(by + lane * r->steps + block * HM_WIDTH, ends.optimizer, hm_grid_width(g, block) * sizeof(double));
+    }
+    hm_scratch_tie(s, NULL);
+}
+
+static int tie_lanes(struct run *r) {
+    if (!r->t->job->lanes) return 0;
+    uint32_t *member = hm_alloc(r->lanes, sizeof *member);
+    r->around = hm_alloc(r->lanes, sizeof *r->around);
+    int status = member && r->around ? 0 : -1;
+    for (size_t lane = 0, n; lane < r->lanes && status == 0; lane++)
+        status = hm_ties_around(&r->around[lane], r->t->job, lane, member, &n);
+    hm_free(member);
+    return status;
+}
+
 /* One scenario in one block. What a lane does before it needs the others is shared: by the original job and the DP
  * ranks alone, and by a stage and its workers alone. */
 static void replay_scenario(void *context, size_t index, int thread) {
@@ -120,9 +148,10 @@ static void replay_scenario(void *context, size_t index, int thread) {
         alone = r->by_lane;
     else if (scenario >= r->first_stage && r->by_worker)
         alone = r->by_worker + (scenario - r->first_stage) * r->lanes * r->steps;
-    if (alone && r->lanes > 1) single_lanes(r, block, views, s, alone);
+    if (alone && r->lanes > 1 && !r->around) single_lanes(r, block, views, s, alone);
     struct hm_ends ends;
     hm_finish(r->t->program, views, r->lanes, s, &ends);
+    if (alone && r->lanes > 1 && r->around) single_tied_lanes(r, block, r->keep[scenario], views, s, alone);
     memcpy(r->optimizer + scenario * r->steps + block * HM_WIDTH, ends.optimizer, width * sizeof(double));
     if (alone && r->lanes == 1) memcpy(alone + block * HM_WIDTH, ends.optimizer, width * sizeof(double));
     if (want_any) hm_ends_span(&ends, width, r->span + scenario * r->steps + block * HM_WIDTH);
@@ -380,7 +409,7 @@ static int fill_job(struct run *r) {
 
 static int analyze(struct run *r) {
     const struct hm_grid *g = &r->t->grid;
-    if (fill_job(r) != 0 || make_scenarios(r) != 0) return hm_fail_memory(r->err);
+    if (fill_job(r) != 0 || make_scenarios(r) != 0 || tie_lanes(r) != 0) return hm_fail_memory(r->err);
     r->by_lane = hm_alloc(r->lanes * r->steps, sizeof(double));
     r->share_span = hm_alloc(r->steps, sizeof(double));
     bool exact = r->o->attribution == HM_ATTRIBUTION_EXACT;
@@ -436,6 +465,8 @@ struct hm_analysis *hm_analyze(struct hm_trace *trace, const struct hm_analysis_
     r.box = hm_alloc(1, sizeof *r.box);
     int status = r.box ? analyze(&r) : hm_fail_memory(r.err);
     hm_lane_run_free(r.ideal);
+    for (size_t lane = 0; r.around && lane < r.lanes; lane++) hm_ties_free(&r.around[lane]);
+    hm_free(r.around);
     for (int t = 0; t < r.threads; t++) {
         if (r.scratch) hm_scratch_free(r.scratch[t]);
         if (r.views) hm_free(r.views[t]);
