@@ -1,4 +1,5 @@
 /* analyze.c - `hindmost analyze`: what-if analysis of one job. */
+#include "analyze_arrivals.h"
 #include "analyze_series.h"
 #include "cli.h"
 #include "hindmost/hindmost.h"
@@ -9,7 +10,7 @@
 #include <string.h>
 
 struct request {
-    const char *json, *html, *heatmap, *timeline, *ideal_timeline, *pattern;
+    const char *json, *html, *heatmap, *timeline, *ideal_timeline, *pattern, *arrivals;
     struct hm_trace_options open;
     struct hm_analysis_options analysis;
     bool per_step, check; /* per_step: in the JSON; the page always shows the steps */
@@ -47,6 +48,8 @@ static const struct option options[] = {
      FIELD(open.memory_bytes), 0, 0, NULL},
     {"pattern", 0, "REGEX", "lines of another log: 'step {step}.* {seconds} s'; also {ms}, {us}, {rank}", OPTION_TEXT,
      FIELD(pattern), 0, 0, NULL},
+    {"arrivals", 0, "FILE.csv", "of profiler traces: a row a collective, who came last and how late", OPTION_TEXT,
+     FIELD(arrivals), 0, 0, NULL},
     OPTION_THREADS(struct request, open.threads),
     {NULL, 0, NULL, NULL, OPTION_FLAG, 0, 0, 0, NULL}};
 
@@ -122,6 +125,9 @@ int analyze_main(int argc, char **argv) {
     const char *const *paths = (const char *const *)argv + 1;
     if (is_log(&q, paths[0])) return analyze_log(&q, paths, (size_t)inputs);
     struct hm_error err = {0};
+    bool pictures = q.html || q.heatmap || q.timeline || q.ideal_timeline || q.check;
+    if (analyze_arrivals(paths, (size_t)inputs, &q.open, pictures, q.json, q.arrivals, &status)) return status;
+    if (q.arrivals) return complain_text("--arrivals: only profiler traces have arrivals; see 'hindmost help analyze'");
     struct hm_trace *trace = hm_trace_open_files(paths, (size_t)inputs, &q.open, &err);
     struct hm_analysis *a = trace ? hm_analyze(trace, &q.analysis, &err) : NULL;
     /* a diagnosis rests on the exact S of the workers */

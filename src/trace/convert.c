@@ -19,7 +19,9 @@ static int copy(void *context, const char *to, const char *path, struct hm_error
 /* Opens the next input: what it names, as one table. */
 static int open_next(struct conversion *c, const char *name, int threads, struct hm_error *err) {
     struct hm_inputs *in = &c->inputs[c->n];
-    if (hm_inputs_find(in, &name, 1, err) != 0 || !hm_reader_choose(in, NULL, err)) return -1;
+    if (hm_inputs_find(in, &name, 1, err) != 0) return -1;
+    const struct hm_reader *reader = hm_reader_choose(in, NULL, err);
+    if (!reader || hm_reader_is_table(reader, in, err) != 0) return -1;
     if (!(c->tables[c->n] = hm_table_open(in, threads, err))) return -1;
     c->n++;
     return 0;

@@ -2,6 +2,7 @@
 #include "readers.h"
 
 #include "hindmost/hindmost.h"
+#include "kineto.h"
 #include "trace.h"
 
 #include <string.h>
@@ -40,9 +41,10 @@ static bool is_result(const struct hm_head *h) {
 /* ---- the table: the first that fits ---- */
 
 const struct hm_reader hm_readers[] = {
-    {"parquet", "an op table in Parquet", is_parquet, hm_table_recording, NULL},
-    {"result", "a result of hindmost", is_result, NULL, "compare results with 'hindmost fleet'"},
-    {"csv", "an op table in CSV", is_csv, hm_table_recording, NULL}, /* any text with columns: last */
+    {"parquet", "an op table in Parquet", is_parquet, hm_table_recording, NULL, false},
+    {"result", "a result of hindmost", is_result, NULL, "compare results with 'hindmost fleet'", false},
+    {"kineto", "a trace of the PyTorch profiler, one a rank", hm_kineto_detect, NULL, NULL, true},
+    {"csv", "an op table in CSV", is_csv, hm_table_recording, NULL, false}, /* any text with columns: last */
 };
 const size_t hm_readers_count = sizeof hm_readers / sizeof hm_readers[0];
 
@@ -150,4 +152,12 @@ const struct hm_reader *hm_reader_choose(struct hm_inputs *in, const char *forma
     }
     hm_free(head);
     return reader;
+}
+
+int hm_reader_is_table(const struct hm_reader *reader, const struct hm_inputs *in, struct hm_error *err) {
+    if (reader->open) return 0;
+    return hm_fail(
+        err, HM_ERR_INPUT,
+        "%s: is %s: 'hindmost analyze' says from files or folders of them who came late; nothing else reads it",
+        in->name, reader->what);
 }

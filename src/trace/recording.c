@@ -308,7 +308,7 @@ static int open_inputs(struct hm_recording *r, const char *const *paths, size_t 
                        struct hm_error *err) {
     if (hm_inputs_find(r->inputs, paths, n, err) != 0) return -1;
     const struct hm_reader *reader = hm_reader_choose(r->inputs, format, err);
-    if (!reader) return -1;
+    if (!reader || hm_reader_is_table(reader, r->inputs, err) != 0) return -1;
     if (!(r->path = hm_strdup(r->inputs->name))) return hm_fail_memory(err);
     if (r->inputs->passed && hm_drop(r, "files", r->inputs->passed, "of no known format, or empty: passed over") != 0)
         return hm_fail_memory(err);

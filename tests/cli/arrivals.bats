@@ -1,0 +1,102 @@
+# arrivals.bats - who came late, from profiler traces: made ones with a known answer, and real ones.
+
+load ../helper
+
+# trace RANK [OFFSET_US] [PPM]: 4 ranks, 60 steps of 100 ms, one all-reduce of 2 ms a step, 80 ms after its start; rank 2 comes 10 ms late.
+trace() {
+    awk -v rank="$1" -v offset="${2:-0}" -v ppm="${3:-0}" 'BEGIN {
+        printf "{\"schemaVersion\": 1,\n\"distributedInfo\": {\"backend\": \"nccl\", \"rank\": %d, \"world_size\": 4, \"pg_config\": [{\"pg_name\": \"0\", \"ranks\": [0, 1, 2, 3]}]},\n\"traceEvents\": [\n", rank
+        for (s = 0; s < 60; s++) {
+            begin = s * 100000
+            launch = begin + 80000 + (rank == 2 ? 10000 : 100 * ((s * 7 + rank * 3) % 5))
+            end = begin + 92000
+            printf "{\"ph\": \"X\", \"cat\": \"user_annotation\", \"name\": \"ProfilerStep#%d\", \"pid\": 1, \"tid\": 1, \"ts\": %.3f, \"dur\": 99000},\n", s, clock(begin)
+            printf "{\"ph\": \"X\", \"cat\": \"kernel\", \"name\": \"ncclDevKernel_AllReduce_Sum_f32_RING_LL(int)\", \"pid\": 0, \"tid\": 7, \"ts\": %.3f, \"dur\": %.3f, \"args\": {\"stream\": 7, \"Collective name\": \"allreduce\", \"In msg nelems\": 100, \"dtype\": \"Float\", \"Process Group Name\": \"0\", \"Process Group Ranks\": \"[0, 1, 2, 3]\"}},\n", clock(launch), clock(end) - clock(launch)
+        }
+        printf "{\"ph\": \"i\", \"name\": \"Record Window End\", \"cat\": \"\", \"pid\": \"\", \"ts\": 1}\n], \"traceName\": \"x\"}\n"
+    }
+    function clock(t) { return 1712195495502094.5 + offset + t * (1 + ppm * 1e-6) }'
+}
+
+setup_file() {
+    export DIR="$BATS_FILE_TMPDIR"
+    mkdir "$DIR/even"
+    for k in 0 1 2 3; do trace $k >"$DIR/even/worker$k.pt.trace.json"; done
+}
+
+setup() { cd "$BATS_TEST_TMPDIR" || return; }
+
+late() { # FOLDER: writes a.json, a.csv
+    "$HINDMOST" analyze "$@" --json a.json --arrivals a.csv >a.txt
+    expect '.verdict.straggling and .verdict.ranks == [2] and .job.steps == 60 and .job.collectives == 60' a.json
+    expect '[.by_rank[].last] == [0, 0, 60, 0] and (.by_rank[2].late_s > 0.0095 and .by_rank[2].late_s < 0.0101)' a.json
+    expect '.slowdown == null and (.cannot_tell | length > 0)' a.json
+    [ "$(head -1 a.csv)" = "step,group,name,seq,last_rank,spread_s,transfer_s" ]
+    [ "$(awk -F, 'NR > 1 && $(NF - 2) == 2 && $NF > 0.0019 && $NF < 0.0021' a.csv | wc -l)" = 60 ]
+}
+
+@test "the late rank is named, from a folder, files, gzip and an archive" {
+    late "$DIR/even"
+    grep -q "Rank 2 is late: last in 60 of 60 collectives" a.txt
+    mkdir zipped
+    for k in 0 1 2 3; do gzip -c "$DIR/even/worker$k.pt.trace.json" >"zipped/rank-$k.json.gz"; done
+    late zipped
+    late zipped/rank-3.json.gz zipped/rank-1.json.gz zipped/rank-0.json.gz zipped/rank-2.json.gz
+    tar -C "$DIR" -czf all.tar.gz even
+    late all.tar.gz
+}
+
+@test "clocks half a second apart, one of them 50 ppm fast: the same answer, and offsets and drift are found" {
+    mkdir apart
+    trace 0 -500000 0 >apart/rank0.json
+    trace 1 500000 0 >apart/rank1.json
+    trace 2 -250000 50 >apart/rank2.json
+    trace 3 0 0 >apart/rank3.json
+    late apart
+    expect '.by_rank[1].clock_offset_s - .by_rank[0].clock_offset_s | . - 1 | fabs < 1e-5' a.json
+    expect '.by_rank[2].clock_drift * 1e6 | . > 45 and . < 55' a.json
+    expect '.clock_uncertainty_s < 1e-4' a.json
+}
+
+@test "a truncated file is used as far as it goes; .tmp is not seen" {
+    cp -r "$DIR/even" cut
+    head -c 20000 cut/worker1.pt.trace.json >cut/x && mv cut/x cut/worker1.pt.trace.json
+    echo '{' >cut/worker9.json.tmp
+    "$HINDMOST" analyze cut --json a.json >/dev/null
+    expect '.verdict.ranks == [2] and .job.ranks == 4' a.json
+    expect '[.job.dropped[] | select(.what == "ends of files")] | length == 1 and .[0].count == 1' a.json
+    gzip -c "$DIR/even/worker3.pt.trace.json" >whole.gz
+    head -c $(($(stat -c %s whole.gz) / 2)) whole.gz >cut/worker3.pt.trace.json
+    "$HINDMOST" analyze cut --json a.json >/dev/null
+    expect '[.job.dropped[] | select(.what == "ends of files")] | .[0].count == 2' a.json
+}
+
+@test "what cannot be used is refused in one line, and nothing is written" {
+    cp -r "$DIR/even" twice
+    cp twice/worker1.pt.trace.json twice/again.json
+    must_fail "is of rank 1, and so is" analyze twice --json no.json
+    cp -r "$DIR/even" broken
+    sed -i '50s/"ts": /"ts": ]/' broken/worker0.pt.trace.json
+    must_fail "worker0.pt.trace.json: byte" analyze broken --json no.json
+    must_fail "only --json and --arrivals" analyze "$DIR/even" --html no.html
+    must_fail "--arrivals: only profiler traces" analyze "$BUILD/../tests/fuzz/corpus/table/small.parquet" --arrivals no.csv
+    must_fail "is a trace of the PyTorch profiler" convert "$DIR/even" -o no.parquet
+    must_fail "cannot write" analyze "$DIR/even" --arrivals /dev/full
+    [ -z "$(ls no.* 2>/dev/null)" ]
+}
+
+@test "eight real ranks of DLRM: who was last in each collective, and the waits" {
+    need_shared_data recordings/kineto-dlrm-8-ranks
+    "$HINDMOST" analyze "$SHARED_DATA/recordings/kineto-dlrm-8-ranks" --json a.json --arrivals a.csv >/dev/null
+    [ "$(awk -F, 'NR > 1 {print $(NF - 2)}' a.csv | tr '\n' ' ')" = "7 7 7 7 7 5 5 4 " ]
+    expect '[.by_rank[].wait_s] | (min * 1e4 | round) == 15 and (max * 1e3 * 10 | round) >= 111 and (max * 1e4 | round) <= 112' a.json
+    expect '.verdict.straggling == false' a.json
+}
+
+@test "real DDP jobs on Gloo, each rank with a clock of its own: the slow rank is named, a healthy job accuses nobody" {
+    need_shared_data recordings/ddp-gloo
+    "$HINDMOST" analyze "$SHARED_DATA/recordings/ddp-gloo/compute-2-1.5" --json a.json >/dev/null
+    expect '.verdict.ranks == [2] and .by_rank[2].last == 32 and .by_rank[2].late_s > 0.025 and .by_rank[2].late_s < 0.04' a.json
+    "$HINDMOST" analyze "$SHARED_DATA/recordings/ddp-gloo/healthy" --json a.json >/dev/null
+    expect '.verdict.straggling == false' a.json
+}
