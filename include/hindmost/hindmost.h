@@ -211,6 +211,9 @@ struct hm_diagnosis {
      * pipeline, and for very large traces. */
     size_t n_edges;
     const double *edge_slack_s;
+    /* What this recording cannot show, a sentence each, and steps that were left out of the search. */
+    size_t n_cannot_tell;
+    const char *const *cannot_tell;
     bool straggling;     /* slowdown_real >= 1.1 */
     const char *summary; /* the verdict in a sentence or two */
 };

@@ -18,7 +18,7 @@ static const double straggles = 1.1;         /* OSDI 2025, section 4 */
 static const double least_unexplained = .05; /* of T - T_ideal */
 static const double trusted = 0.05;          /* discrepancy that the paper trusts */
 static const double least_place = 0.005;     /* of T: a slow place that costs less is not named */
-enum { MOST_PRUNED = 24, MOST_FINDINGS = HM_CAUSES + 17 };
+enum { MOST_TRIES = 6, MOST_PRUNED = 24, MOST_FINDINGS = HM_CAUSES + 17 };
 
 const struct hm_cause_rule hm_cause_rules[HM_CAUSES] = {
     [HM_SLOW_WORKER] = {"slow-worker", hm_find_slow_workers, hm_idealise_workers, hm_describe_workers},
@@ -142,7 +142,8 @@ static void drop_places(struct hm_diagnoser *d, size_t first, size_t end) {
 static void prune_places(struct hm_diagnoser *d) {
     if (!d->n_places) return;
     double all = hm_without_s(d, d->found);
-    for (size_t k = d->n_places; d->n_places > MOST_PRUNED && k > 0;) {
+    size_t tries = MOST_TRIES;
+    for (size_t k = d->n_places; d->n_places > MOST_PRUNED && k > 0 && tries > 0; tries--) {
         bool worth = are_worth(d, d->n_places - k, d->n_places, all);
         if (!worth) drop_places(d, d->n_places - k, d->n_places);
         k = worth ? k / 2 : d->n_places / 2;
@@ -404,6 +405,7 @@ struct hm_diagnosis *hm_diagnose(struct hm_trace *trace, const struct hm_analysi
     d.box = hm_alloc(1, sizeof *d.box);
     if (d.box && hm_profile_fit(&d.p, trace, threads) == 0 && hm_scenarios_begin(&d.s, trace, threads) == 0)
         status = name_causes(&d);
+    if (status == 0) status = hm_list_limits(&d);
     if (status == 0) status = hm_price_fixes(&d);
     if (status == 0) status = write_summary(&d);
     free_findings(&d);

@@ -47,6 +47,7 @@ struct hm_diagnoser {
     double late_data_s; /* what data-loading costs, once it is named */
 
     /* What the causes found. NULL or empty: nothing. */
+    size_t n_warm_up; /* steps at the beginning */
     struct hm_explanation e;
     double *worker;              /* [row][lane][step] what slow workers add to the logarithm of their computes */
     double *replica;             /* the same of slow replicas */
@@ -120,6 +121,10 @@ static inline double hm_all_slowness(const struct hm_diagnoser *d, size_t row, s
     size_t at = (row * d->p.lanes + lane) * d->p.steps + step;
     return (d->worker ? d->worker[at] : 0) + (d->replica ? d->replica[at] : 0);
 }
+/* Counts the steps of a warm-up and takes them out of the levels; lists what the recording cannot show (limits.c). 0, or -1 without
+ * memory. */
+int hm_find_warm_up(struct hm_diagnoser *d);
+int hm_list_limits(struct hm_diagnoser *d);
 /* Finds slow places (places.c): fills worker, replica, single, place. 0, or -1 without memory. */
 int hm_find_places(struct hm_diagnoser *d);
 /* Drops a place: its worker or replica is as its peers from now on. */

@@ -407,7 +407,8 @@ int hm_find_places(struct hm_diagnoser *d) {
     d->worker = hm_alloc(cells_of(p), sizeof(double));
     d->replica = hm_alloc(cells_of(p), sizeof(double));
     d->spared = hm_alloc((p->stages + 1) * p->lanes, 1);
-    int status = value && d->worker && d->replica && d->spared ? hm_explain(&d->e, p) : -1;
+    int status = value && d->worker && d->replica && d->spared ? hm_find_warm_up(d) : -1;
+    if (status == 0) status = hm_explain(&d->e, p);
     if (status == 0) status = part(d, value);
     if (status == 0) {
         drop_chance(p, d->worker);

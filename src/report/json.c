@@ -232,6 +232,9 @@ void hm_analysis_write_json(const struct hm_analysis *a, const struct hm_diagnos
         causes(&j, d);
         fixes(&j, d);
         if (d->n_edges) array(&j, "edge_slack_s", d->edge_slack_s, d->n_edges, 1);
+        hm_json_array(&j, "cannot_tell");
+        for (size_t i = 0; i < d->n_cannot_tell; i++) hm_json_string(&j, NULL, d->cannot_tell[i]);
+        hm_json_end_array(&j);
         hm_json_object(&j, "verdict");
         hm_json_bool(&j, "straggling", d->straggling);
         hm_json_string(&j, "summary", d->summary);

@@ -117,6 +117,33 @@ static void beside_sequences(void **state) {
     assert_non_null(strstr(text, "sequence-length"));
 }
 
+/* The first steps take four times as long, on each worker another time: they are named, and nobody is blamed for them. */
+static void warm_up(void **state) {
+    (void)state;
+    const char *inject[] = {"stage:stage=0-3,factor=4,steps=1-3", "machines:spread=0.3,steps=1-3",
+                            "slow-worker:stage=1,dp=2,factor=1.4,steps=9-40"};
+    struct hm_synth_options o;
+    struct hm_error err = {0};
+    const struct hm_analysis_options options = {.threads = 1};
+    hm_synth_defaults(&o);
+    o.noise = 0.02, o.seed = 1, o.inject = inject, o.n_inject = 3;
+    struct hm_trace *t = hm_synth_trace(&o, &err);
+    assert_non_null(t);
+    struct hm_analysis *a = hm_analyze(t, &options, &err);
+    assert_non_null(a);
+    struct hm_diagnosis *d = hm_diagnose(t, a, 1, &err);
+    assert_non_null(d);
+    assert_int_equal(d->n_cannot_tell, 2);
+    assert_non_null(strstr(d->cannot_tell[0], "step 2 is a warm-up"));
+    assert_non_null(strstr(d->cannot_tell[1], "step 3 is a warm-up"));
+    size_t workers = 0;
+    for (size_t i = 0; i < d->n_causes; i++) workers += d->causes[i].n_workers;
+    assert_int_equal(workers, 1);
+    hm_diagnosis_free(d);
+    hm_analysis_free(a);
+    hm_trace_free(t);
+}
+
 /* Cases from outside, with their truth. */
 static void cases_from_outside(void **state) {
     (void)state;
@@ -269,6 +296,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(by_kind),
                                        cmocka_unit_test(drift),
                                        cmocka_unit_test(beside_sequences),
+                                       cmocka_unit_test(warm_up),
                                        cmocka_unit_test(cases_from_outside),
                                        cmocka_unit_test(usual_levels),
                                        cmocka_unit_test(segments),
