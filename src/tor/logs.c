@@ -1,4 +1,4 @@
-/* logs.c - which kind of log a file is, line by line: our event log, Megatron-LM's, Slurm's accounting. */
+/* logs.c - which kind of log a file is, line by line: our event log, DLRover's, Megatron-LM's, Slurm's accounting. */
 #include "timeline.h"
 
 #include <ctype.h>
@@ -15,6 +15,7 @@ struct reading {
     struct timeline *t;
     struct log_clock clock;
     struct sacct sacct;
+    struct dlrover dlrover;
     bool events; /* an event was read: a line that is none is a bad one */
     size_t lines;
 };
@@ -25,11 +26,13 @@ static int take_line(struct reading *r, char *line, struct hm_error *err) {
     if (!*first || *first == '#') return 0;
     if (*first == '{') { /* other programs print JSON into a training log, too */
         size_t bad = t->bad_lines, found = t->n_spans + t->n_moments;
-        int status = hm_tor_read_event(t, &r->clock, first, err);
+        int read = hm_tor_read_event(t, &r->clock, first, err);
         r->events = r->events || t->n_spans + t->n_moments > found;
         if (!r->events && hm_megatron_lines(t)) t->bad_lines = bad;
-        return status;
+        return read;
     }
+    int status = 0;
+    if (hm_dlrover_line(t, &r->dlrover, &r->clock, first, &status, err)) return status;
     if (hm_sacct_header(&r->sacct, line)) return 0;
     if (r->sacct.known && (r->sacct.fixed || strchr(line, '|')))
         return hm_sacct_row(t, &r->sacct, &r->clock, line, err);

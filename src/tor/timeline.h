@@ -91,6 +91,19 @@ struct sacct {
 bool hm_sacct_header(struct sacct *s, const char *line);
 int hm_sacct_row(struct timeline *t, struct sacct *s, struct log_clock *clock, char *line, struct hm_error *err);
 
+/* What a trainer of DLRover has begun and not ended, of one file. */
+struct dlrover {
+    char pid[64];
+    struct {
+        char id[32]; /* "": free */
+        double from;
+        enum span_kind kind;
+    } open[16];
+};
+/* Whether the line is one of DLRover's events; *status is -1 on an absurd time. */
+bool hm_dlrover_line(struct timeline *t, struct dlrover *d, struct log_clock *clock, const char *line, int *status,
+                     struct hm_error *err);
+
 /* Begins a further file; reads a line of it; lays out all files. */
 int hm_megatron_file(struct timeline *t);
 void hm_megatron_line(struct timeline *t, struct log_clock *clock, char *line);
