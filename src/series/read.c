@@ -92,7 +92,7 @@ static int sum_reports(struct collected *c, struct hm_error *err) {
     struct hm_series *s = c->s;
     s->report = hm_alloc(c->n_reports, sizeof *s->report);
     if (!s->report) return hm_fail_memory(err);
-    qsort(c->report, c->n_reports, c->n_reports ? sizeof *c->report : 1, by_rank);
+    if (c->n_reports > 0) qsort(c->report, c->n_reports, sizeof *c->report, by_rank);
     for (size_t i = 0, end; i < c->n_reports; i = end) {
         size_t lowest = 0;
         for (end = i; end < c->n_reports && c->report[end].rank == c->report[i].rank; end++)
