@@ -11,6 +11,7 @@
 #ifndef HINDMOST_BASE_H
 #define HINDMOST_BASE_H
 
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -59,17 +60,34 @@ HM_API int hm_fail(struct hm_error *err, enum hm_error_code code, const char *fo
 /* Whether a text, such as a file name, ends so; a text that is only that does. */
 HM_API bool hm_ends_with(const char *text, const char *end);
 
+/* ---- text for terminals ---- */
+
+/* printf into fresh memory, for people: what %s and %c bring cannot act on a terminal. Control characters, line breaks among them,
+ * marks that turn the direction of writing and bytes that are no UTF-8 show as \n, \x1b, \u202e; widths count characters. NULL
+ * without memory. Free with hm_text_free (hindmost.h). */
+HM_API char *hm_text_format(const char *format, va_list arguments);
+/* A copy of a text with lines of more than `width` columns (0: 80) broken at spaces; what follows stands below the last column of the
+ * line. NULL without memory. Free with hm_text_free. */
+HM_API char *hm_text_fold(const char *text, int width);
+/* Where only ASCII can be shown: every other character becomes one that resembles it, or '?'. In place. */
+HM_API void hm_text_ascii(char *text);
+
 /* Called now and then during long work: `what` names the phase, done and total count its unit (total 0: unknown).
  * Return 0 to go on; anything else stops the work with HM_ERR_CANCELLED. Called from one thread at a time. */
 typedef int (*hm_progress_fn)(void *context, const char *what, double done, double total);
 
 /* ---- output ----
- * A file that appears whole or not at all: it is written under a temporary name in the same folder, and renamed over
- * `path` by hm_out_commit. "-" is standard output, which is only flushed. A file name that ends in .gz is compressed. */
+ * A file that appears whole or not at all: it is written under a temporary name that nobody can guess in the same folder, and renamed
+ * over `path` by hm_out_commit; the mode of a file that was there stays. If `path` is a link, what it points to is replaced. Pipes,
+ * devices and descriptors of this process (/dev/stdout) are written through. "-" is standard output, which is only flushed. A file
+ * name that ends in .gz is compressed. */
 struct hm_out;
 
 /* Opens an output. Returns NULL on failure. Give it to hm_out_commit or hm_out_abort. */
 HM_API struct hm_out *hm_out_open(const char *path, struct hm_error *err);
+
+/* Looks whether hm_out_open could open that path, without touching anything: for long work to fail before it begins. 0, or -1. */
+HM_API int hm_out_check(const char *path, struct hm_error *err);
 
 /* An output into memory: once committed, *text (free it with free()) holds *size bytes and a 0 behind them. */
 HM_API struct hm_out *hm_out_memory(char **text, size_t *size, struct hm_error *err);

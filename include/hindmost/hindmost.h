@@ -233,7 +233,7 @@ HM_API void hm_analysis_write_json(const struct hm_analysis *analysis, const str
 /* How to print. */
 struct hm_text_options {
     bool color; /* ANSI colours; otherwise shades in plain characters */
-    int width;  /* columns; 0: 100 */
+    int width;  /* columns; 0: 80 */
 };
 
 /* The report for people, as one NUL-terminated UTF-8 text. diagnosis may be NULL. NULL without memory. Free with

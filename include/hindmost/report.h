@@ -88,8 +88,8 @@ HM_API struct hm_fleet *hm_fleet_read(const char *const *paths, size_t n, int th
                                       void *context, struct hm_error *err);
 HM_API void hm_fleet_free(struct hm_fleet *fleet);
 
-/* The summary for people. NULL without memory. Free with hm_text_free. */
-HM_API char *hm_fleet_text(const struct hm_fleet *fleet);
+/* The summary for people, at most `width` columns wide (0: 80). NULL without memory. Free with hm_text_free. */
+HM_API char *hm_fleet_text(const struct hm_fleet *fleet, int width);
 /* The summary as JSON, schema hindmost.fleet/1 (docs/page.md). Errors show in hm_out_commit. */
 HM_API void hm_fleet_write_json(const struct hm_fleet *fleet, struct hm_out *out);
 /* The summary as a self-contained page. 0 or -1. */

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 /* ---- faults ----
  * Every allocation and every output call asks hm_fault_hit() first. Tests set hm_fault_after to n so that the n-th
@@ -51,9 +52,34 @@ static inline bool hm_mul(size_t a, size_t b, size_t *product) {
 /* Makes room for one more element in a growing array: doubles *capacity from 16. Returns the (moved) array or NULL. */
 void *hm_grow(void *array, size_t count, size_t *capacity, size_t size);
 
-/* Names of temporary files, so that hm_out_abandon_all finds them. The name must stay valid until it is removed again. */
-void hm_temporary_add(const char *name);
-void hm_temporary_remove(const char *name);
+/* ---- files ----
+ * How they are opened, and why so: files.c. */
+
+/* A file that is to take the place of another. */
+struct hm_new_file {
+    int fd;      /* to write to, also by the name /proc/self/fd/N; readable and seekable unless written through */
+    int through; /* where its bytes go at the end; -1: nowhere, or they go there at once */
+    char *target, *temporary; /* temporary: NULL if the target is not replaced */
+};
+/* Opens one for `path` ("-": standard output). `whole`: its writer needs a seekable file, even where the target is a pipe. 0, or -1. */
+int hm_new_file_open(struct hm_new_file *f, const char *path, bool whole, struct hm_error *err);
+/* Puts it in its place; 0, or -1 with errno set and nothing left behind. The caller words the error. */
+int hm_new_file_commit(struct hm_new_file *f);
+void hm_new_file_abort(struct hm_new_file *f);
+
+/* A file without a name in that folder (NULL: TMPDIR, else /tmp). -1 with errno set. */
+int hm_unnamed_file(const char *folder);
+
+/* Opens an input as a regular file that can be read from any place, and tells its size (size may be NULL). "-" is standard input; what
+ * comes through a pipe is kept in an unnamed file. Folders, devices and FIFOs that nobody writes into are refused. -1 on failure. */
+int hm_in_open(const char *path, int64_t *size, struct hm_error *err);
+/* The same as a stream, for files that are read once. NULL on failure. */
+FILE *hm_in_file(const char *path, struct hm_error *err);
+bool hm_in_is_gzip(int fd);
+/* Unpacks all of a gzip file and throws it away: 0 if it is whole, -1 if it is cut short or damaged. */
+int hm_in_check_gzip(int fd, const char *path, struct hm_error *err);
+/* All of an input of at most `most` bytes, unpacked if it is gzipped, with a 0 behind it. NULL on failure. Free with hm_free. */
+char *hm_in_text(const char *path, size_t most, size_t *size, struct hm_error *err);
 
 /* ---- files ---- */
 /* A whole file, gunzipped if it is gzip, with a 0 behind its *size bytes; more than `most` of them is an error. NULL on
@@ -69,12 +95,47 @@ struct hm_str {
     char *text; /* NUL-terminated; NULL while empty */
     size_t length, capacity;
     bool failed; /* an allocation failed: the text is incomplete */
+    bool people; /* for a terminal: what arguments and bytes bring along is made harmless (clean.c) */
 };
 void hm_str_add(struct hm_str *s, const char *format, ...) HM_PRINTF(2, 3);
 void hm_str_bytes(struct hm_str *s, const char *bytes, size_t n);
 void hm_str_free(struct hm_str *s);
 /* "7" or "2-5", whole numbers of 0 or more, first <= last. *end is behind it; without `end` nothing else may stand there. */
 bool hm_parse_range(const char *text, const char **end, int64_t *first, int64_t *last);
+
+/* ---- text for people ----
+ * A text that may meet a terminal is a struct hm_str with `people` set, or comes from hm_text_format (hindmost/base.h). Then formats
+ * stand as they are, and what they are given as %s or %c cannot act: control characters show as \n or \x1b. Widths count characters. */
+
+/* Style codes. As %s arguments they go through. */
+enum hm_style {
+    HM_STYLE_OFF,
+    HM_STYLE_BOLD,
+    HM_STYLE_DIM,
+    HM_STYLE_RED,
+    HM_STYLE_YELLOW,
+    HM_STYLE_BLUE,
+    HM_STYLE_MAGENTA,
+    HM_STYLE_CYAN,
+    HM_STYLES
+};
+extern const char hm_styles[HM_STYLES][8];
+/* hm_str_add for a va_list, as if `people` were set. */
+void hm_str_format(struct hm_str *s, const char *format, va_list list);
+/* Appends bytes made harmless. */
+void hm_str_clean(struct hm_str *s, const char *bytes, size_t n);
+/* Breaks lines that are wider than `width` at spaces; what follows is indented by `indent` if the line's text begins there (behind a
+ * label), else by two more than the line. The last word on how wide a report gets, whatever its parts put in. */
+void hm_str_fold(struct hm_str *s, size_t width, size_t indent);
+enum { HM_CLEANED = 12 };
+/* The first character of `size` > 0 bytes, made harmless, as text in `out`; returns how many bytes it took. */
+size_t hm_clean(const char *text, size_t size, char out[HM_CLEANED]);
+/* Whether a character does something to a terminal instead of showing something. */
+bool hm_acts(uint32_t code);
+/* Bytes of the UTF-8 character that text begins with and its code point; 0 if it is none. */
+size_t hm_utf8_length(const char *text, size_t left, uint32_t *code);
+/* How many characters wide; styles take no room. */
+size_t hm_columns(const char *text, size_t size);
 
 /* ---- statistics ----
  * All ignore nothing: give them finite numbers. An empty set gives NaN. */

@@ -2,17 +2,27 @@
 #include "base.h"
 
 #include <stdio.h>
+#include <string.h>
 
 int(hm_fail)(struct hm_error *err, enum hm_error_code code, const char *format, ...) {
     if (!err) return -1;
     err->code = code;
+    char text[sizeof err->message];
     va_list args;
     va_start(args, format);
-    (void)vsnprintf(err->message, sizeof err->message, format, args);
+    (void)vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    /* One line, whatever a file name or a library's text brought along. */
-    for (char *c = err->message; *c; c++)
-        if ((unsigned char)*c < 0x20) *c = ' ';
+    /* One line that is fit for a terminal, whatever a file name or a library's text brought along. */
+    size_t size = strlen(text), n = 0;
+    for (size_t i = 0; i < size;) {
+        char one[HM_CLEANED];
+        i += hm_clean(text + i, size - i, one);
+        size_t length = strlen(one);
+        if (n + length >= sizeof err->message) break;
+        memcpy(err->message + n, one, length);
+        n += length;
+    }
+    err->message[n] = 0;
     return -1;
 }
 

@@ -7,10 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* JSON is UTF-8: a byte that is none becomes U+FFFD. What acts on a terminal is escaped as well: results are also shown on terminals. */
 static void quote(struct hm_out *out, const char *text) {
     hm_out_write(out, "\"", 1);
-    for (const char *c = text; *c; c++) {
+    size_t left = strlen(text);
+    for (const char *c = text; *c;) {
         unsigned char b = (unsigned char)*c;
+        uint32_t code = b;
+        size_t n = b < 0x80 ? 1 : hm_utf8_length(c, left, &code);
         if (b == '"' || b == '\\')
             hm_out_printf(out, "\\%c", b);
         else if (b == '\n')
@@ -20,8 +24,14 @@ static void quote(struct hm_out *out, const char *text) {
         else if (b < 0x20 ||
                  (b == '<' && (c[1] == '/' || c[1] == '!'))) /* "</script" and "<!--" must not end a page's script */
             hm_out_printf(out, "\\u%04x", b);
+        else if (n == 0)
+            hm_out_write(out, "\xef\xbf\xbd", 3);
+        else if (hm_acts(code))
+            hm_out_printf(out, "\\u%04x", code);
         else
-            hm_out_write(out, c, 1);
+            hm_out_write(out, c, n);
+        c += n ? n : 1;
+        left -= n ? n : 1;
     }
     hm_out_write(out, "\"", 1);
 }

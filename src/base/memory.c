@@ -38,14 +38,7 @@ void *hm_map(size_t bytes, const char *spill) {
     if (bytes == 0) bytes = 1;
     void *block;
     if (spill) {
-        int fd = open(spill, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-        if (fd < 0) { /* a file system without unnamed files */
-            char *name = hm_sprintf("%s/hindmost-XXXXXX", spill);
-            if (!name) return NULL;
-            fd = mkstemp(name);
-            if (fd >= 0) unlink(name);
-            hm_free(name);
-        }
+        int fd = hm_unnamed_file(spill);
         if (fd < 0) return NULL;
         /* reserve the room now: a full disk is an error here, not a crash when a page is written */
         block = posix_fallocate(fd, 0, (off_t)bytes) == 0 ? mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0)

@@ -1,104 +1,52 @@
-/* output.c - files that appear whole or not at all.
- *
- * The bytes go to PATH.tmp.PID.N beside the target (same folder, so the rename is atomic); the target is touched only
- * by the rename. Targets that are no regular file (a pipe, /dev/null, a terminal) are written directly: there is
- * nothing to replace. */
+/* output.c - streams into files that appear whole or not at all (files.c), into memory, or through gzip. */
 #include "base.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
 
 struct hm_out {
     FILE *file;
     gzFile gz;
-    char *path, *temporary; /* temporary: NULL when written directly */
-    int failed;             /* errno of the first failure */
+    char *path;
+    struct hm_new_file into;
+    int failed; /* errno of the first failure */
 };
 
-/* ---- temporary files under way ---- */
-
-enum { MOST_TEMPORARIES = 64 }; /* further ones are merely not cleaned up after a signal */
-static const char *_Atomic temporaries[MOST_TEMPORARIES];
-
-void hm_temporary_add(const char *name) {
-    for (int k = 0; k < MOST_TEMPORARIES; k++) {
-        const char *none = NULL;
-        if (atomic_compare_exchange_strong(&temporaries[k], &none, name)) return;
-    }
-}
-
-void hm_temporary_remove(const char *name) {
-    for (int k = 0; k < MOST_TEMPORARIES; k++) {
-        const char *expected = name;
-        if (atomic_compare_exchange_strong(&temporaries[k], &expected, NULL)) return;
-    }
-}
-
-void hm_out_abandon_all(void) {
-    for (int k = 0; k < MOST_TEMPORARIES; k++) {
-        const char *name = atomic_exchange(&temporaries[k], NULL);
-        if (name) unlink(name);
-    }
-}
-
-/* ---- outputs ---- */
-
 static void release(struct hm_out *out) {
-    if (out->temporary) hm_temporary_remove(out->temporary);
+    hm_new_file_abort(&out->into);
     hm_free(out->path);
-    hm_free(out->temporary);
     hm_free(out);
 }
 
-struct hm_out *hm_out_open(const char *path, struct hm_error *err) {
-    static atomic_uint serial;
+static struct hm_out *new_out(const char *path, struct hm_error *err) {
     struct hm_out *out = hm_alloc(1, sizeof *out);
-    if (!out || !(out->path = hm_strdup(path))) {
-        if (out) release(out);
-        hm_fail_memory(err);
+    if (out) out->into.fd = out->into.through = -1;
+    if (out && (out->path = hm_strdup(path))) return out;
+    if (out) release(out);
+    hm_fail_memory(err);
+    return NULL;
+}
+
+struct hm_out *hm_out_open(const char *path, struct hm_error *err) {
+    struct hm_out *out = new_out(path, err);
+    if (!out) return NULL;
+    if (hm_new_file_open(&out->into, path, false, err) != 0) {
+        release(out);
         return NULL;
     }
-    struct stat st;
-    bool to_stdout = strcmp(path, "-") == 0;
-    bool direct = to_stdout || (stat(path, &st) == 0 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode));
-    if (!direct) {
-        if (stat(path, &st) == 0 && S_ISDIR(st.st_mode)) {
-            hm_fail(err, HM_ERR_IO, "%s: is a directory; give the name of a file to write", path);
-            release(out);
-            return NULL;
-        }
-        out->temporary = hm_sprintf("%s.tmp.%ld.%u", path, (long)getpid(), atomic_fetch_add(&serial, 1));
-        if (out->temporary) hm_temporary_add(out->temporary);
-        if (!out->temporary) {
-            release(out);
-            hm_fail_memory(err);
-            return NULL;
-        }
-    }
-    int fd = -1;
-    if (to_stdout)
-        fd = dup(STDOUT_FILENO);
-    else if (!hm_fault_hit())
-        fd = open(direct ? path : out->temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (fd >= 0) {
-        if (!to_stdout && hm_ends_with(path, ".gz"))
-            out->gz = gzdopen(fd, "wb6");
-        else
-            out->file = fdopen(fd, "wb");
-        if (!out->gz && !out->file) close(fd);
-    }
+    int fd = fcntl(out->into.fd, F_DUPFD_CLOEXEC, 3);
+    if (fd >= 0 && hm_ends_with(path, ".gz"))
+        out->gz = gzdopen(fd, "wb6");
+    else if (fd >= 0)
+        out->file = fdopen(fd, "wb");
     if (!out->gz && !out->file) {
-        int why = errno ? errno : EIO;
-        hm_fail(err, HM_ERR_IO, "%s: cannot write: %s; check that the folder exists and may be written to", path,
-                strerror(why));
-        if (out->temporary) unlink(out->temporary);
+        if (fd >= 0) close(fd);
         release(out);
+        hm_fail_memory(err);
         return NULL;
     }
     if (out->gz) gzbuffer(out->gz, 1 << 17);
@@ -106,12 +54,12 @@ struct hm_out *hm_out_open(const char *path, struct hm_error *err) {
 }
 
 struct hm_out *hm_out_memory(char **text, size_t *size, struct hm_error *err) {
-    struct hm_out *out = hm_alloc(1, sizeof *out);
     *text = NULL;
     *size = 0;
-    if (out && (out->path = hm_strdup("memory")) && !hm_fault_hit()) out->file = open_memstream(text, size);
-    if (out && out->file) return out;
-    if (out) release(out);
+    struct hm_out *out = new_out("memory", err);
+    if (out && !hm_fault_hit()) out->file = open_memstream(text, size);
+    if (!out || out->file) return out;
+    release(out);
     hm_fail_memory(err);
     return NULL;
 }
@@ -167,14 +115,14 @@ static void close_stream(struct hm_out *out) {
 }
 
 int hm_out_commit(struct hm_out *out, struct hm_error *err) {
+    bool replaces = out->into.temporary != NULL || strcmp(out->path, "memory") == 0;
     close_stream(out);
-    if (!out->failed && out->temporary && (hm_fault_hit() || rename(out->temporary, out->path) != 0))
-        out->failed = errno ? errno : EIO;
+    if (!out->failed && out->into.fd >= 0 && hm_new_file_commit(&out->into) != 0) out->failed = errno;
     int result = 0;
     if (out->failed) {
-        if (out->temporary) unlink(out->temporary);
-        result = hm_fail(err, HM_ERR_IO, "%s: cannot write: %s; nothing was left behind",
-                         strcmp(out->path, "-") == 0 ? "standard output" : out->path, strerror(out->failed));
+        result = hm_fail(err, HM_ERR_IO, "%s: cannot write: %s; %s",
+                         strcmp(out->path, "-") == 0 ? "standard output" : out->path, strerror(out->failed),
+                         replaces ? "nothing was left behind" : "is the disk full, or the reader gone?");
     }
     release(out);
     return result;
@@ -183,6 +131,5 @@ int hm_out_commit(struct hm_out *out, struct hm_error *err) {
 void hm_out_abort(struct hm_out *out) {
     if (!out) return;
     close_stream(out);
-    if (out->temporary) unlink(out->temporary);
     release(out);
 }

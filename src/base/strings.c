@@ -22,6 +22,10 @@ static bool reserve(struct hm_str *s, size_t extra) {
 }
 
 void hm_str_bytes(struct hm_str *s, const char *bytes, size_t n) {
+    if (s->people) {
+        hm_str_clean(s, bytes, n);
+        return;
+    }
     if (!reserve(s, n)) return;
     memcpy(s->text + s->length, bytes, n);
     s->length += n;
@@ -31,6 +35,11 @@ void hm_str_bytes(struct hm_str *s, const char *bytes, size_t n) {
 void hm_str_add(struct hm_str *s, const char *format, ...) {
     va_list args;
     va_start(args, format);
+    if (s->people) {
+        hm_str_format(s, format, args);
+        va_end(args);
+        return;
+    }
     int n = vsnprintf(NULL, 0, format, args);
     va_end(args);
     if (n < 0 || !reserve(s, (size_t)n)) return;

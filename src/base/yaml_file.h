@@ -6,7 +6,9 @@
 
 #include <yaml.h>
 
-/* Loads the first document of a file of at most a megabyte. 0, or -1 with a message. */
+/* The text of a file of at most a megabyte and 32 levels. NULL on failure. Free with hm_free. */
+char *hm_yaml_read(const char *path, size_t *size, struct hm_error *err);
+/* Loads the first document of such a file. 0, or -1 with a message. */
 int hm_yaml_load(yaml_document_t *document, const char *path, struct hm_error *err);
 /* The value of a key in a mapping; NULL if absent. */
 yaml_node_t *hm_yaml_get(yaml_document_t *document, yaml_node_t *mapping, const char *key);

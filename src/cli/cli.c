@@ -2,6 +2,7 @@
 #include "cli.h"
 
 #include <errno.h>
+#include <langinfo.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -11,6 +12,11 @@
 #include <unistd.h>
 
 static const char *color_mode = "auto"; /* --color, of whatever subcommand */
+
+/* Whether the locale (LC_ALL, LC_CTYPE, LANG) shows more than ASCII; main set it. */
+static bool knows_utf8(void) {
+    return strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
+}
 
 void options_begin(struct options *o, const struct command *command, const struct option_spec *specs, int argc,
                    char **argv) {
@@ -22,16 +28,28 @@ static int bad_option(const struct options *o, const char *option, const char *w
     return OPTION_BAD;
 }
 
-static int take_value(struct options *o, const char *option, const char *inline_value, bool takes_value, int id) {
+static int take_value(struct options *o, const char *option, const char *inline_value, const struct option_spec *s) {
+    struct hm_error err = {0};
+    uint64_t bit = UINT64_C(1) << (s - o->specs);
     o->value = NULL;
-    if (!takes_value) return inline_value ? bad_option(o, option, "takes no value") : id;
+    if (!s->takes) return inline_value ? bad_option(o, option, "takes no value") : s->id;
     if (inline_value)
         o->value = inline_value;
     else if (o->next < o->argc)
         o->value = o->argv[o->next++];
     else
         return bad_option(o, option, "needs a value");
-    return id;
+    if ((o->seen & bit) && (s->takes & REPEATS) != REPEATS) {
+        complain_text("--%s is given twice, the second time as %s; it holds one value: give it once", s->name,
+                      o->value);
+        return OPTION_BAD;
+    }
+    o->seen |= bit;
+    if ((s->takes & WRITES) == WRITES && hm_out_check(o->value, &err) != 0) {
+        complain(&err);
+        return OPTION_BAD;
+    }
+    return s->id;
 }
 
 static int long_option(struct options *o, const char *arg) {
@@ -53,7 +71,7 @@ static int long_option(struct options *o, const char *arg) {
     }
     for (const struct option_spec *s = o->specs; s->name; s++)
         if (strlen(s->name) == length && strncmp(s->name, name, length) == 0)
-            return take_value(o, arg, equals ? equals + 1 : NULL, s->takes_value, s->id);
+            return take_value(o, arg, equals ? equals + 1 : NULL, s);
     return bad_option(o, arg, "no such option");
 }
 
@@ -68,8 +86,7 @@ int options_next(struct options *o) {
             return long_option(o, arg);
         } else {
             for (const struct option_spec *s = o->specs; s->name; s++)
-                if (s->letter && s->letter == arg[1])
-                    return take_value(o, arg, arg[2] ? arg + 2 : NULL, s->takes_value, s->id);
+                if (s->letter && s->letter == arg[1]) return take_value(o, arg, arg[2] ? arg + 2 : NULL, s);
             if (arg[1] == 'h' && arg[2] == 0) {
                 print_help(o->command);
                 return OPTION_HELP;
@@ -125,21 +142,64 @@ int complain(const struct hm_error *err) {
     return complain_text("%s", err->message[0] ? err->message : "failed for an unknown reason");
 }
 
+static bool complained;
+
 int complain_text(const char *format, ...) {
     progress_clear();
+    complained = true;
     va_list args;
     va_start(args, format);
-    fputs("hindmost: ", stderr);
-    vfprintf(stderr, format, args);
-    fputc('\n', stderr);
+    char *line = hm_text_format(format, args);
     va_end(args);
+    if (line && !knows_utf8()) hm_text_ascii(line);
+    (void)fprintf(stderr, "hindmost: %s\n", line ? line : "out of memory");
+    free(line);
     return EXIT_UNUSABLE;
 }
 
+/* ---- printing ---- */
+
+static int write_failed; /* errno of the first failure */
+
+static void put(char *text) {
+    errno = 0;
+    if (!knows_utf8()) hm_text_ascii(text);
+    if (fputs(text, stdout) == EOF && !write_failed) write_failed = errno ? errno : EIO;
+}
+
 int print_text(const char *text) {
-    if (fputs(text, stdout) == EOF || fflush(stdout) != 0)
-        return complain_text("standard output: cannot write: %s", strerror(errno));
+    char *copy = hm_text_fold(text, terminal_width());
+    if (!copy) return complain_text("out of memory");
+    put(copy);
+    free(copy);
     return EXIT_DONE;
+}
+
+void print_table(const char *text) {
+    char *copy = strdup(text);
+    if (copy) put(copy);
+    if (!copy) write_failed = ENOMEM;
+    free(copy);
+}
+
+int print(const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    char *text = hm_text_format(format, args);
+    va_end(args);
+    if (text) put(text);
+    if (!text && !write_failed) write_failed = ENOMEM;
+    int size = text ? (int)strlen(text) : 0;
+    free(text);
+    return size;
+}
+
+int output_status(int status) {
+    errno = 0;
+    if ((fflush(stdout) != 0 || ferror(stdout)) && !write_failed) write_failed = errno ? errno : EIO;
+    if (!write_failed) return status;
+    return complained ? EXIT_UNUSABLE
+                      : complain_text("standard output: cannot write: %s; is the disk full?", strerror(write_failed));
 }
 
 bool use_color(FILE *stream) {
@@ -150,9 +210,13 @@ bool use_color(FILE *stream) {
 }
 
 int terminal_width(void) {
+    enum { LEAST = 40, MOST = 1000 };
+    const char *columns = getenv("COLUMNS");
     struct winsize size;
-    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col >= 40) return size.ws_col;
-    return 100;
+    long width = columns ? strtol(columns, NULL, 10) : 0;
+    if (width <= 0 && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0) width = size.ws_col;
+    if (width <= 0) width = 80;
+    return (int)(width < LEAST ? LEAST : width > MOST ? MOST : width);
 }
 
 static bool bar_shown;

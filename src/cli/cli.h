@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 
 /* Exit status: 0 done; 1 warning and 2 critical where asked to judge; 3 the tool failed or the input is unusable. */
@@ -50,6 +51,7 @@ extern const char ring_help[];
 enum option_kind {
     OPTION_FLAG,    /* bool: true */
     OPTION_TEXT,    /* const char * */
+    OPTION_OUTPUT,  /* likewise, a file to write: looked at before any work begins */
     OPTION_TEXTS,   /* struct texts: repeatable */
     OPTION_INTEGER, /* int, within least and most */
     OPTION_UINT32,  /* likewise */
@@ -102,12 +104,14 @@ int options_read(const struct command *command, void *request, int argc, char **
 void print_help(const struct command *command);
 
 /* ---- options, one by one ----
- * Options may stand anywhere; "--" ends them. Long ones take "--name value" or "--name=value". */
+ * Options may stand anywhere; "--" ends them. Long ones take "--name value" or "--name=value". One that holds a value is given once,
+ * unless it REPEATS; the file of one that WRITES is looked at before any work begins. */
+enum { TAKES_VALUE = 1, REPEATS = TAKES_VALUE | 2, WRITES = TAKES_VALUE | 4 };
 struct option_spec {
     const char *name; /* without the dashes */
     char letter;      /* 0: none */
-    bool takes_value;
-    int id; /* what options_next returns */
+    int takes;        /* false, true (a value), REPEATS, WRITES */
+    int id;           /* what options_next returns */
 };
 struct options {
     int argc, next, inputs; /* argv[1 .. inputs] are the positional arguments once options_next returned 0 */
@@ -116,6 +120,7 @@ struct options {
     const struct option_spec *specs;
     const char *value; /* of the option just returned */
     bool ended;
+    uint64_t seen; /* bit k: specs[k] was given */
 };
 enum { OPTION_END = 0, OPTION_BAD = -1, OPTION_HELP = -2 };
 void options_begin(struct options *o, const struct command *command, const struct option_spec *specs, int argc,
@@ -133,12 +138,25 @@ bool option_number(const struct options *o, const char *name, double min, double
 /* Prints "hindmost: MESSAGE" to stderr, returns EXIT_UNUSABLE. */
 int complain(const struct hm_error *err);
 int complain_text(const char *format, ...) HM_PRINTF(1, 2);
-/* Writes `text` to standard output; EXIT_DONE, or EXIT_UNUSABLE if that fails. */
+
+/* ---- printing ----
+ * What goes to standard output goes through here: where the locale knows no UTF-8, only ASCII leaves; and that standard output is full
+ * is said once, at the end (output_status). */
+/* Writes a text of ours or of the library, which is fit for a terminal, broken to its width; EXIT_DONE. */
 int print_text(const char *text);
+/* The same for a text that would be hard to read when broken, or is read by programs. */
+void print_table(const char *text);
+/* printf for people: what %s brings cannot act on a terminal (hm_text_format). Returns the bytes printed. */
+int print(const char *format, ...) HM_PRINTF(1, 2);
+/* A plain printf would pass names on as inputs have them: in this folder the word means print. */
+#undef printf
+#define printf print
+/* `status`, or EXIT_UNUSABLE, having said so, if standard output could not take all of it. */
+int output_status(int status);
 
 /* Whether output to `stream` may use colour: a terminal, no NO_COLOR, and --color does not say otherwise. */
 bool use_color(FILE *stream);
-/* Width of the terminal behind standard output; 100 if there is none. */
+/* Columns to fill: $COLUMNS, else those of the terminal behind standard output, else 80. */
 int terminal_width(void);
 /* A progress bar on stderr for work over a second, if stderr is a terminal. Give it as hm_progress_fn with NULL
  * context. It never asks to stop: main's signal handler ends the program. */

@@ -4,15 +4,19 @@
 #include "hindmost/series.h"
 #include "hindmost/timeline.h"
 
+#include <string.h>
+
 struct conversion {
-    const char *output, *pattern;
+    const char *output, *pattern, *as; /* as: NULL, ops or timeline */
     struct hm_trace_options open;
     bool ideal, float32;
 };
 
 #define FIELD(name) offsetof(struct conversion, name)
 static const struct option options[] = {
-    {"output", 'o', "OUT", "the file to write", OPTION_TEXT, FIELD(output), 0, 0, NULL},
+    {"output", 'o', "OUT", "the file to write; - is standard output (a table: CSV)", OPTION_OUTPUT, FIELD(output), 0, 0,
+     NULL},
+    {"as", 0, "KIND", "ops (a table) or timeline, where OUT does not say it", OPTION_TEXT, FIELD(as), 0, 0, NULL},
     {"float32", 0, NULL, "a table with times in single precision", OPTION_FLAG, FIELD(float32), 0, 0, NULL},
     {"ideal", 0, NULL, "a timeline of the replay with ideal durations instead of the recording", OPTION_FLAG,
      FIELD(ideal), 0, 0, NULL},
@@ -38,12 +42,21 @@ static int draw(const char *const *inputs, size_t n, const struct conversion *c,
     return status;
 }
 
+/* A table unless the name or --as says otherwise; devices and standard output have no telling name. */
+static bool is_table(const struct conversion *c) {
+    if (c->as) return strcmp(c->as, "ops") == 0;
+    return strcmp(c->output, "-") == 0 || strncmp(c->output, "/dev/", 5) == 0 || hm_ends_with(c->output, ".parquet") ||
+           hm_ends_with(c->output, ".csv");
+}
+
 /* What the options ask for; false after printing why it cannot be. */
 static bool makes_sense(const struct conversion *c, int inputs, bool *table) {
     if (inputs < 1) return complain_text("convert needs at least one trace; see 'hindmost help convert'"), false;
     if (!c->output) return complain_text("convert needs -o OUT, a name that ends in .parquet, .csv or .json.gz"), false;
-    *table = hm_ends_with(c->output, ".parquet") || hm_ends_with(c->output, ".csv");
-    if (!*table && !hm_ends_with(c->output, ".json") && !hm_ends_with(c->output, ".json.gz"))
+    if (c->as && strcmp(c->as, "ops") != 0 && strcmp(c->as, "timeline") != 0)
+        return complain_text("--as %s: give ops or timeline", c->as), false;
+    *table = is_table(c);
+    if (!*table && !c->as && !hm_ends_with(c->output, ".json") && !hm_ends_with(c->output, ".json.gz"))
         return complain_text("%s: cannot tell the format; give a name that ends in .parquet, .csv or .json.gz",
                              c->output),
                false;

@@ -2,6 +2,7 @@
 #include "cli.h"
 #include "hindmost/report.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 struct request {
@@ -11,10 +12,10 @@ struct request {
 
 #define FIELD(name) offsetof(struct request, name)
 static const struct option options[] = {
-    {"json", 0, "FILE", "the summary as JSON; - is standard output, without the text", OPTION_TEXT, FIELD(json), 0, 0,
+    {"json", 0, "FILE", "the summary as JSON; - is standard output, without the text", OPTION_OUTPUT, FIELD(json), 0, 0,
      NULL},
-    {"html", 0, "FILE", "the summary as one self-contained page", OPTION_TEXT, FIELD(html), 0, 0, NULL},
-    {"parquet", 0, "FILE", "the table of jobs, one row each", OPTION_TEXT, FIELD(parquet), 0, 0, NULL},
+    {"html", 0, "FILE", "the summary as one self-contained page", OPTION_OUTPUT, FIELD(html), 0, 0, NULL},
+    {"parquet", 0, "FILE", "the table of jobs, one row each", OPTION_OUTPUT, FIELD(parquet), 0, 0, NULL},
     {"sql", 0, "QUERY",
      "DuckDB SQL over the table `jobs`, instead of the text; with --json the rows as JSON\n"
      "(columns: --sql 'DESCRIBE jobs')",
@@ -36,21 +37,38 @@ static int parse(struct request *q, int argc, char **argv) {
     return status;
 }
 
-/* The answer to --sql, or the summary as JSON. */
-static int write_out(const struct request *q, const struct hm_fleet *fleet, struct hm_error *err) {
-    struct hm_out *out = hm_out_open(q->json ? q->json : "-", err);
+/* The summary, or the answer to --sql, as JSON. */
+static int write_json(const struct request *q, const struct hm_fleet *fleet, struct hm_error *err) {
+    struct hm_out *out = hm_out_open(q->json, err);
     if (!out) return -1;
     if (!q->sql) {
         hm_fleet_write_json(fleet, out);
-    } else if (hm_fleet_sql(fleet, q->sql, q->json != NULL, out, err) != 0) {
+    } else if (hm_fleet_sql(fleet, q->sql, true, out, err) != 0) {
         hm_out_abort(out);
         return -1;
     }
     return hm_out_commit(out, err);
 }
 
+/* The answer to --sql as a table; as wide as it is. */
+static int print_answer(const struct request *q, const struct hm_fleet *fleet, struct hm_error *err) {
+    char *text;
+    size_t size;
+    struct hm_out *out = hm_out_memory(&text, &size, err);
+    if (!out) return -1;
+    if (hm_fleet_sql(fleet, q->sql, false, out, err) != 0) {
+        hm_out_abort(out);
+        free(text);
+        return -1;
+    }
+    int status = hm_out_commit(out, err);
+    if (status == 0) print_table(text);
+    free(text);
+    return status;
+}
+
 static int print_summary(const struct hm_fleet *fleet) {
-    char *text = hm_fleet_text(fleet);
+    char *text = hm_fleet_text(fleet, terminal_width());
     if (!text) return complain_text("out of memory while writing the summary");
     int status = print_text(text);
     hm_text_free(text);
@@ -65,7 +83,8 @@ static int report(const struct request *q, const struct hm_fleet *fleet) {
     struct hm_error err = {0};
     if (q->html && hm_fleet_html(fleet, q->html, &err) != 0) return complain(&err);
     if (q->parquet && hm_fleet_write_parquet(fleet, q->parquet, &err) != 0) return complain(&err);
-    if ((q->json || q->sql) && write_out(q, fleet, &err) != 0) return complain(&err);
+    if (q->json && write_json(q, fleet, &err) != 0) return complain(&err);
+    if (q->sql && !q->json && print_answer(q, fleet, &err) != 0) return complain(&err);
     if (q->sql || is_stdout(q->json) || is_stdout(q->html)) return EXIT_DONE;
     return print_summary(fleet);
 }
@@ -79,8 +98,8 @@ int fleet_main(int argc, char **argv) {
         hm_fleet_read((const char *const *)argv + 1, (size_t)q.inputs, q.threads, progress_bar, NULL, &err);
     progress_clear();
     if (fleet && fleet->n_skipped && (q.json || q.sql))
-        (void)fprintf(stderr, "hindmost: %zu of the results were skipped, the first: %s: %s\n", fleet->n_skipped,
-                      fleet->skipped[0].file, fleet->skipped[0].why);
+        (void)complain_text("%zu of the results were skipped, the first: %s: %s", fleet->n_skipped,
+                            fleet->skipped[0].file, fleet->skipped[0].why);
     status = fleet ? report(&q, fleet) : complain(&err);
     hm_fleet_free(fleet);
     return status;

@@ -8,7 +8,7 @@
 enum { O_JSON = 1, O_CHECK };
 
 static const struct option_spec specs[] = {
-    {"json", 0, true, O_JSON}, {"check", 0, false, O_CHECK}, {NULL, 0, false, 0}};
+    {"json", 0, WRITES, O_JSON}, {"check", 0, false, O_CHECK}, {NULL, 0, false, 0}};
 
 const char hang_help[] = "usage: hindmost hang DUMP... [options]\n\n"
                          "Who did not come: reads the dumps that PyTorch's flight recorder leaves of a job that stands "

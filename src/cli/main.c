@@ -1,6 +1,7 @@
 /* main.c - finds the subcommand and runs it; help and version. */
 #include "cli.h"
 
+#include <locale.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,20 +18,23 @@ const struct command *command_named(const char *name) {
     return NULL;
 }
 
-static void print_overview(FILE *to) {
-    fputs("usage: hindmost SUBCOMMAND [options] INPUT...\n\n"
-          "Finds who is slow in a training job, what it costs, and what to do about it.\n\n",
-          to);
-    for (const struct command *c = commands; c->name; c++) fprintf(to, "  %-10s %s\n", c->name, c->summary);
-    fputs("\n  hindmost help SUBCOMMAND   options of a subcommand\n  hindmost --version         the version\n\n"
-          "Exit status: 0 done; 1 warning, 2 critical where asked to judge; 3 the input is unusable or the tool "
-          "failed.\n",
-          to);
+static void print_overview(void) {
+    printf("usage: hindmost SUBCOMMAND [options] INPUT...\n\n"
+           "Finds who is slow in a training job, what it costs, and what to do about it.\n\n");
+    for (const struct command *c = commands; c->name; c++) {
+        char line[200];
+        (void)snprintf(line, sizeof line, "  %-10s %s\n", c->name, c->summary);
+        (void)print_text(line);
+    }
+    (void)print_text(
+        "\n  hindmost help SUBCOMMAND   options of a subcommand\n  hindmost --version         the version\n\n"
+        "Exit status: 0 done; 1 warning, 2 critical where asked to judge; 3 the input is unusable or the tool "
+        "failed.\n");
 }
 
 static int help(int argc, char **argv) {
     if (argc < 2) {
-        print_overview(stdout);
+        print_overview();
         return EXIT_DONE;
     }
     const struct command *c = command_named(argv[1]);
@@ -39,7 +43,7 @@ static int help(int argc, char **argv) {
     return EXIT_DONE;
 }
 
-/* Ctrl-C: nothing half-written stays, and the shell sees that a signal ended us. */
+/* Ctrl-C, or a reader that has gone: nothing half-written stays, and the shell sees that a signal ended us. */
 static void die(int signal_number) {
     hm_out_abandon_all();
     signal(signal_number, SIG_DFL);
@@ -47,15 +51,16 @@ static void die(int signal_number) {
 }
 
 int main(int argc, char **argv) {
-    signal(SIGPIPE, SIG_DFL);
-    static const int deadly[] = {SIGINT, SIGTERM, SIGHUP};
+    (void)setlocale(LC_CTYPE, "");  /* numbers stay as they are in C */
+    (void)signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error with a line, not the end */
+    static const int deadly[] = {SIGINT,  SIGTERM,   SIGHUP,  SIGQUIT, SIGPIPE,
+                                 SIGALRM, SIGVTALRM, SIGXCPU, SIGUSR1, SIGUSR2};
     for (size_t k = 0; k < sizeof deadly / sizeof deadly[0]; k++) {
         struct sigaction action = {.sa_handler = die};
         sigaction(deadly[k], &action, NULL);
     }
     if (argc < 2) {
-        print_overview(stderr);
-        return EXIT_UNUSABLE;
+        return complain_text("give a subcommand; usage: hindmost SUBCOMMAND [options] INPUT..., see 'hindmost help'");
     }
     int status;
     const struct command *c;
@@ -64,14 +69,13 @@ int main(int argc, char **argv) {
         printf("hindmost %s\n", hm_version());
         status = EXIT_DONE;
     } else if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
-        print_overview(stdout);
+        print_overview();
         status = EXIT_DONE;
     } else if ((c = command_named(argv[1])) != NULL) {
         status = c->run(argc - 1, argv + 1);
     } else {
-        return complain_text("%s: no such subcommand; see 'hindmost help'", argv[1]);
+        status = complain_text("%s: no such subcommand; see 'hindmost help'", argv[1]);
     }
     progress_clear();
-    if (fflush(stdout) != 0 || ferror(stdout)) return complain_text("standard output: cannot write; is the disk full?");
-    return status;
+    return output_status(status);
 }

@@ -43,5 +43,6 @@ int node_main(int argc, char **argv) {
     if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) return print_text(node_help);
     for (size_t i = 0; argc > 1 && i < sizeof actions / sizeof *actions; i++)
         if (strcmp(argv[1], actions[i].name) == 0) return actions[i].run(argc - 1, argv + 1);
-    return complain_text("node: %s; see 'hindmost help node'", argc > 1 ? "no such action" : "give an action");
+    if (argc > 1) return complain_text("node %s: no such action; see 'hindmost help node'", argv[1]);
+    return complain_text("node: give an action; see 'hindmost help node'");
 }

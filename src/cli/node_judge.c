@@ -8,7 +8,7 @@
 enum { O_BASELINE = 1, O_RULES, O_JSON, O_LEARN, O_CHECK };
 
 static const struct option_spec specs[] = {{"baseline", 'b', true, O_BASELINE}, {"rules", 'r', true, O_RULES},
-                                           {"json", 0, true, O_JSON},           {"learn", 0, true, O_LEARN},
+                                           {"json", 0, WRITES, O_JSON},         {"learn", 0, WRITES, O_LEARN},
                                            {"check", 0, false, O_CHECK},        {NULL, 0, false, 0}};
 
 static void print_judgement(const struct hm_judgement *j) {

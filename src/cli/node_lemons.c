@@ -11,7 +11,7 @@ enum { O_JOBS = 1, O_AT, O_WINDOW, O_FLEET, O_WORST, O_JSON, O_NODES, O_PROBABIL
 
 static const struct option_spec specs[] = {{"jobs", 0, true, O_JOBS},         {"at", 0, true, O_AT},
                                            {"window", 0, true, O_WINDOW},     {"fleet", 0, true, O_FLEET},
-                                           {"worst", 0, true, O_WORST},       {"json", 0, true, O_JSON},
+                                           {"worst", 0, true, O_WORST},       {"json", 0, WRITES, O_JSON},
                                            {"nodes", 0, true, O_NODES},       {"probability", 0, true, O_PROBABILITY},
                                            {"failure-rate", 0, true, O_RATE}, {"repair", 0, true, O_REPAIR},
                                            {"quantile", 0, true, O_QUANTILE}, {NULL, 0, false, 0}};

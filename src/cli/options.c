@@ -4,55 +4,65 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { HELP_COLUMN = 28, MOST_OPTIONS = 64 };
+enum { HELP_COLUMN = 28, MOST_OPTIONS = 63 /* bits of options.seen */ };
 
 /* ---- help ---- */
 
 /* "NAME" in its column and the explanation beside it, or below if the name is long. */
-static void print_row(const char *name, const char *text) {
-    int width = printf("%s", name);
+static void add_row(FILE *to, const char *name, const char *text) {
+    int width = fprintf(to, "%s", name);
     for (;;) {
         size_t n = strcspn(text, "\n");
         if (width > HELP_COLUMN - 2) {
-            putchar('\n');
+            fputc('\n', to);
             width = 0;
         }
-        printf("%*s%.*s\n", HELP_COLUMN - width, "", (int)n, text);
+        fprintf(to, "%*s%.*s\n", HELP_COLUMN - width, "", (int)n, text);
         if (!text[n]) return;
         text += n + 1;
         width = 0;
     }
 }
 
-static void print_option(const struct option *o) {
+static void add_option(FILE *to, const struct option *o) {
     char name[80], letter[8] = "    ";
     if (o->letter) (void)snprintf(letter, sizeof letter, "-%c, ", o->letter);
     (void)snprintf(name, sizeof name, "  %s--%s%s%s", letter, o->name, o->value ? " " : "", o->value ? o->value : "");
-    print_row(name, o->help);
+    add_row(to, name, o->help);
 }
 
-static void print_arguments(const char *text) {
+static void add_arguments(FILE *to, const char *text) {
     for (; text && *text; text += strcspn(text, "\n"), text += *text == '\n') {
         size_t n = strcspn(text, "\t");
         char name[80], help[400];
         (void)snprintf(name, sizeof name, "  %.*s", (int)n, text);
         (void)snprintf(help, sizeof help, "%.*s", (int)strcspn(text + n + 1, "\n"), text + n + 1);
-        print_row(name, help);
+        add_row(to, name, help);
         text += n;
     }
 }
 
 void print_help(const struct command *command) {
     const struct usage *u = command->usage;
+    char *text = NULL;
+    size_t size;
+    FILE *to = u ? open_memstream(&text, &size) : NULL;
     if (!u) {
-        fputs(command->help, stdout);
+        (void)print_text(command->help);
         return;
     }
-    printf("usage: hindmost %s %s\n\n%s\n", command->name, u->synopsis, u->what);
-    print_arguments(u->arguments);
-    for (const struct option *o = u->options; o->name; o++) print_option(o);
-    print_row("      --color WHEN", "always, never or auto");
-    if (u->more) printf("\n%s", u->more);
+    if (to) {
+        fprintf(to, "usage: hindmost %s %s\n\n%s\n", command->name, u->synopsis, u->what);
+        add_arguments(to, u->arguments);
+        for (const struct option *o = u->options; o->name; o++) add_option(to, o);
+        add_row(to, "      --color WHEN", "always, never or auto");
+        if (u->more) fprintf(to, "\n%s", u->more);
+    }
+    if (!to || fclose(to) != 0)
+        (void)complain_text("out of memory");
+    else
+        (void)print_text(text);
+    free(text);
 }
 
 /* ---- parsing ---- */
@@ -70,6 +80,7 @@ static bool take(const struct options *seen, const struct option *o, void *reque
         *(bool *)field = true;
         return true;
     case OPTION_TEXT:
+    case OPTION_OUTPUT:
         *(const char **)field = seen->value;
         return true;
     case OPTION_TEXTS:
@@ -99,7 +110,11 @@ int options_read(const struct command *command, void *request, int argc, char **
     const struct option *rows = command->usage->options;
     int n = 0, id;
     for (; rows[n].name && n < MOST_OPTIONS; n++)
-        specs[n] = (struct option_spec){rows[n].name, rows[n].letter, rows[n].value != NULL, n + 1};
+        specs[n] = (struct option_spec){rows[n].name, rows[n].letter,
+                                        rows[n].kind == OPTION_OUTPUT  ? WRITES
+                                        : rows[n].kind == OPTION_TEXTS ? REPEATS
+                                                                       : rows[n].value != NULL,
+                                        n + 1};
     specs[n] = (struct option_spec){0};
     struct options seen;
     options_begin(&seen, command, specs, argc, argv);

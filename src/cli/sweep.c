@@ -7,7 +7,7 @@
 
 enum { O_JSON = 1, O_RESULTS, O_BASELINE, O_HISTORY, O_BUDGET, O_NODE, O_CLASS, O_FOLDER, O_THREADS };
 
-static const struct option_spec specs[] = {{"json", 0, true, O_JSON},           {"results", 'o', true, O_RESULTS},
+static const struct option_spec specs[] = {{"json", 0, WRITES, O_JSON},         {"results", 'o', true, O_RESULTS},
                                            {"baseline", 'b', true, O_BASELINE}, {"history", 0, true, O_HISTORY},
                                            {"budget", 't', true, O_BUDGET},     {"node", 0, true, O_NODE},
                                            {"class", 0, true, O_CLASS},         {"folder", 0, true, O_FOLDER},

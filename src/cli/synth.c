@@ -17,7 +17,7 @@ struct request {
 #define TIME(name, field, what, least)                                                                                 \
     { name, 0, "T", what, OPTION_NUMBER, FIELD(field), least, 1e8, NULL }
 static const struct option options[] = {
-    {"output", 'o', "TRACE", "the file to write", OPTION_TEXT, FIELD(output), 0, 0, NULL},
+    {"output", 'o', "TRACE", "the file to write", OPTION_OUTPUT, FIELD(output), 0, 0, NULL},
     SIZE("dp", dp, "data-parallel replicas (4)"),
     SIZE("pp", pp, "pipeline stages (4)"),
     SIZE("vpp", vpp, "model chunks a stage (1); more: Megatron's interleaved schedule, microbatches a multiple of pp"),

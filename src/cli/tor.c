@@ -79,8 +79,8 @@ static const struct option_spec specs[] = {{"work", 0, true, O_WORK},
                                            {"seed", 0, true, O_SEED},
                                            {"distribution", 0, true, O_DISTRIBUTION},
                                            {"threads", 'j', true, O_THREADS},
-                                           {"json", 0, true, O_JSON},
-                                           {"html", 0, true, O_HTML},
+                                           {"json", 0, WRITES, O_JSON},
+                                           {"html", 0, WRITES, O_HTML},
                                            {"check", 0, true, O_CHECK},
                                            {"analysis", 0, true, O_ANALYSIS},
                                            {"ideal-step", 0, true, O_IDEAL},
@@ -256,7 +256,7 @@ static const char *span(double s, char text[32]) {
 
 static void print_ledger(const double *seconds, double total) {
     char text[32];
-    puts("\nWhere the time goes");
+    (void)print_text("\nWhere the time goes\n");
     for (int c = 0; c < HM_TOR_CLASSES; c++) {
         if (!(seconds[c] > 0)) continue;
         double share = seconds[c] / total;
@@ -281,7 +281,7 @@ static void print_levers(const struct request *q, const struct hm_tor_result *ba
     struct hm_tor_lever levers[HM_TOR_LEVERS];
     size_t n = hm_tor_levers(&q->run, levers);
     char text[32];
-    if (n) puts("\nWhat would help, each alone");
+    if (n) (void)print_text("\nWhat would help, each alone\n");
     for (size_t i = 0; i < n; i++)
         printf("  %-32s TOR %.4f  (+%.4f)  %s\n", levers[i].lever, levers[i].tor, levers[i].tor - base->tor,
                span(levers[i].t_obs_s, text));
@@ -329,7 +329,7 @@ static int measure(struct request *q, const char *const *paths, int n) {
                m->steps_kept, span(m->ideal_step_s, a), m->attempts, m->failures, m->saves);
         printf("  MTTF of the job   %s; best interval %s\n", span(m->mttf_s, a), span(m->best_interval_s, b));
         print_ledger(m->ledger_s, m->t_obs_s);
-        if (m->n_notes) puts("\nHow the logs were taken");
+        if (m->n_notes) (void)print_text("\nHow the logs were taken\n");
         for (size_t i = 0; i < m->n_notes; i++) printf("  %zu %s\n", m->notes[i].count, m->notes[i].what);
     }
     if (status == EXIT_DONE) status = judge(q, m->tor);

@@ -27,7 +27,7 @@ static const struct option options[] = {
      OPTION_TEXTS, FIELD(changes), 0, 0, NULL},
     {"from", 0, "WHAT", "original (default) or ideal durations to begin with", OPTION_TAKE, 0, 0, 0, take_from},
     OPTIONS_OF_TRACE(struct request, open),
-    {"json", 0, "FILE", "the result as JSON; - is standard output", OPTION_TEXT, FIELD(json), 0, 0, NULL},
+    {"json", 0, "FILE", "the result as JSON; - is standard output", OPTION_OUTPUT, FIELD(json), 0, 0, NULL},
     OPTION_THREADS(struct request, open.threads),
     {NULL, 0, NULL, NULL, OPTION_FLAG, 0, 0, 0, NULL}};
 

@@ -248,15 +248,8 @@ static int text(struct hm_evidence_reading *r, char *at, struct hm_error *err) {
 /* ---- the file ---- */
 
 static int slurp(struct hm_str *s, const char *path, struct hm_error *err) {
-    char block[65536];
-    FILE *f = strcmp(path, "-") == 0 ? stdin : fopen(path, "r");
-    if (!f) return hm_fail(err, HM_ERR_IO, "%s: %s; name a file of evidence", path, strerror(errno));
-    for (size_t n; (n = fread(block, 1, sizeof block, f)) > 0 && s->length <= FILE_LIMIT;) hm_str_bytes(s, block, n);
-    bool bad = ferror(f) != 0;
-    if (f != stdin) fclose(f);
-    if (bad) return hm_fail(err, HM_ERR_IO, "%s: cannot be read; is it a file?", path);
-    if (s->failed) return hm_fail_memory(err);
-    if (s->length > FILE_LIMIT) return hm_fail(err, HM_ERR_INPUT, "%s: is over 64 MB; split it", path);
+    s->text = hm_in_text(path, FILE_LIMIT, &s->length, err);
+    if (!s->text) return -1;
     if (s->length == 0) return hm_fail(err, HM_ERR_INPUT, "%s: is empty; give evidence", path);
     if (memchr(s->text, 0, s->length)) return hm_fail(err, HM_ERR_INPUT, "%s: is not text; give evidence", path);
     return 0;

@@ -1,4 +1,5 @@
 /* judge.c - verdicts on test results: SuperBench's rules where given, else 5 % worse than the fleet. */
+#include "base/json_file.h"
 #include "node/node.h"
 
 #include <math.h>
@@ -122,11 +123,8 @@ static int find_baselines(struct hm_judgement *j, const char *path, struct hm_er
     j->baseline = hm_alloc(r->nodes * r->metrics + 1, sizeof *j->baseline); /* product checked in hm_results_read */
     if (!j->baseline) return hm_fail_memory(err);
     if (!path) return learn_all(j, err);
-    json_error_t why;
-    j->given = json_load_file(path, 0, &why);
-    if (!j->given)
-        return hm_fail(err, HM_ERR_INPUT, "%s: line %d: %s; give a JSON object metric -> value", path, why.line,
-                       why.text);
+    j->given = hm_json_load(path, "give a JSON object metric -> value", err);
+    if (!j->given) return -1;
     if (!json_is_object(j->given))
         return hm_fail(err, HM_ERR_INPUT, "%s: is no JSON object; give metric -> value", path);
     for (size_t i = 0; i < r->nodes; i++)

@@ -1,5 +1,6 @@
 /* lemons.c - which nodes fail more than their work explains, what removing them would have saved, and how many spares a
  * fleet needs. After Meta (HPCA 2025) and ByteRobust (SOSP 2025). */
+#include "base/json_file.h"
 #include "node/node.h"
 
 #include <math.h>
@@ -116,14 +117,15 @@ static void score(struct hm_lemons *l, const struct hm_lemon_options *o) {
 /* Jobs, if given, say who worked: a job of n nodes that failed is expected to fail at the fleet's rate per node; each
  * node's share of it is rate x its time. Only jobs that began in the window count. */
 static int score_jobs(struct hm_lemons *l, const struct hm_lemon_options *o, struct hm_error *err) {
-    json_error_t why;
     size_t i, k;
     json_t *job, *name;
-    json_t *jobs = json_load_file(o->jobs, 0, &why), *place = json_object();
+    json_t *jobs = hm_json_load(o->jobs, "give a JSON array of jobs {nodes, start, end, failed_node}", err), *place = json_object();
     double failures = 0, node_days = 0, from = o->at_day - o->window_days;
     if (!json_is_array(jobs) || !place) {
+        bool loaded = jobs != NULL;
         json_decref(jobs);
         json_decref(place);
+        if (!loaded) return -1;
         return hm_fail(err, HM_ERR_INPUT, "%s: no JSON array of jobs {nodes, start, end, failed_node}", o->jobs);
     }
     for (i = 0; i < l->nodes; i++) {
@@ -162,12 +164,9 @@ struct hm_lemons *hm_lemons_read(const struct hm_lemon_options *options, struct 
     struct hm_lemon_options o = *options;
     struct hm_lemons *l = hm_alloc(1, sizeof *l);
     json_t *names = json_object(), *open = json_object(), *e;
-    json_error_t why;
     size_t i;
     int status = l && names && open ? 0 : hm_fail_memory(err);
-    if (status == 0 && !(l->owner = json_load_file(o.faults, 0, &why)))
-        status = hm_fail(err, HM_ERR_INPUT, "%s: line %d: %s; give a JSON array of fault events", o.faults, why.line,
-                         why.text);
+    if (status == 0 && !(l->owner = hm_json_load(o.faults, "give a JSON array of fault events", err))) status = -1;
     if (status == 0 && (!json_is_array(l->owner) || json_array_size(l->owner) == 0))
         status = hm_fail(err, HM_ERR_INPUT, "%s: is no array of fault events", o.faults);
     json_array_foreach(l ? l->owner : NULL, i, e) {

@@ -31,8 +31,8 @@ static int read_line(struct hm_results *r, const char *path, const char *line, s
 }
 
 static int read_lines(struct hm_results *r, const char *path, struct hm_error *err) {
-    FILE *f = strcmp(path, "-") == 0 ? stdin : fopen(path, "r");
-    if (!f) return hm_fail(err, HM_ERR_IO, "%s: %s; name a file of test results", path, strerror(errno));
+    FILE *f = hm_in_file(path, err);
+    if (!f) return -1;
     char *line = NULL;
     size_t capacity = 0, number = 0;
     int status = 0;
@@ -47,7 +47,7 @@ static int read_lines(struct hm_results *r, const char *path, struct hm_error *e
     if (status == 0 && json_array_size(r->lines) == 0)
         status = hm_fail(err, HM_ERR_INPUT, "%s: holds no results; give one JSON object a node and line", path);
     free(line);
-    if (f != stdin) fclose(f);
+    fclose(f);
     return status;
 }
 

@@ -1,4 +1,5 @@
 /* sweep.c - runs the tests of one node within a time budget and judges what they say. */
+#include "base/json_file.h"
 #include "node/sweep.h"
 
 #include <errno.h>
@@ -116,8 +117,8 @@ static void judge(struct hm_test *t, const char *against) {
 static int judge_all(struct hm_sweep *s, const struct hm_sweep_options *o, struct hm_error *err) {
     json_t *file = NULL;
     struct hm_results history = {0};
-    json_error_t why;
-    if (o->baseline && (!(file = json_load_file(o->baseline, 0, &why)) || !json_is_object(file))) {
+    if (o->baseline && !(file = hm_json_load(o->baseline, "make one with node judge --learn", err))) return -1;
+    if (file && !json_is_object(file)) {
         json_decref(file);
         return hm_fail(err, HM_ERR_INPUT, "%s: no JSON object metric -> value; make one with node judge --learn",
                        o->baseline);

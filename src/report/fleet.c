@@ -71,6 +71,13 @@ struct hm_fleet_job *hm_fleet_job_add(struct hm_fleet_job_list *list, struct hm_
 
 /* ---- finding files --------------------------------------------------------------------------------------------------------------- */
 
+/* What tells a file from all others, whatever names and links lead to it. */
+struct identity {
+    bool used;
+    dev_t device;
+    ino_t inode;
+};
+
 struct box {
     struct hm_fleet f;
     struct hm_fleet_job_list list;
@@ -79,6 +86,8 @@ struct box {
     struct hm_fleet_skipped *skipped;
     size_t n_skipped, skipped_capacity;
     size_t *order;
+    struct identity *seen; /* files and folders that were met: a hash table of `seen_room`, a power of two */
+    size_t n_seen, seen_room;
 };
 
 static int add_path(struct box *b, char *path, struct hm_error *err) {
@@ -112,55 +121,82 @@ static const char *reason_of(const struct hm_error *err, const char *file) {
                                                                                           : err->message;
 }
 
-static int compare_paths(const void *a, const void *b) {
-    return strcmp(*(char *const *)a, *(char *const *)b);
+static struct identity *place_of(struct identity *table, size_t room, const struct identity *who) {
+    size_t at = hm_mix64((uint64_t)who->inode ^ (uint64_t)who->device << 48) & (room - 1);
+    while (table[at].used && (table[at].inode != who->inode || table[at].device != who->device))
+        at = (at + 1) & (room - 1);
+    return &table[at];
 }
 
-enum { DEEPEST = 32 }; /* folders within folders: links may go round in circles */
+/* Remembers a file or folder. 1 if it was met before: links go round in circles, and a result counts once; -1 without memory. */
+static int met_before(struct box *b, const struct stat *st, struct hm_error *err) {
+    if (2 * (b->n_seen + 1) > b->seen_room) {
+        size_t room = b->seen_room ? 2 * b->seen_room : 256;
+        struct identity *grown = hm_alloc(room, sizeof *grown);
+        if (!grown) return hm_fail_memory(err);
+        for (size_t i = 0; i < b->seen_room; i++)
+            if (b->seen[i].used) *place_of(grown, room, &b->seen[i]) = b->seen[i];
+        hm_free(b->seen);
+        b->seen = grown;
+        b->seen_room = room;
+    }
+    const struct identity who = {true, st->st_dev, st->st_ino};
+    struct identity *place = place_of(b->seen, b->seen_room, &who);
+    if (place->used) return 1;
+    *place = who;
+    b->n_seen++;
+    return 0;
+}
 
-static int search_folder(struct box *b, const char *folder, int depth, struct hm_error *err) {
-    DIR *dir = opendir(folder);
-    if (!dir) return skip(b, folder, strerror(errno), err);
-    size_t first = b->n_paths;
-    int status = 0;
-    char **inner = NULL;
-    size_t n_inner = 0, inner_capacity = 0;
-    for (struct dirent *e; status == 0 && (e = readdir(dir)) != NULL;) {
-        if (e->d_name[0] == '.') continue;
-        struct stat st;
-        char *path = hm_sprintf("%s%s%s", folder, hm_ends_with(folder, "/") ? "" : "/", e->d_name);
-        if (path && (hm_ends_with(path, ".json") || hm_ends_with(path, ".json.gz"))) {
-            status = add_path(b, path, err);
-        } else if (path && depth < DEEPEST && stat(path, &st) == 0 && S_ISDIR(st.st_mode)) {
-            char **grown = hm_grow(inner, n_inner, &inner_capacity, sizeof *grown);
-            if (grown) {
-                inner = grown;
-                inner[n_inner++] = path;
-            } else {
-                hm_free(path);
+/* A result or a folder of them, once. Takes the path over. */
+static int take_result(struct box *b, char *path, struct hm_error *err) {
+    struct stat st;
+    int before = path && stat(path, &st) == 0 && S_ISREG(st.st_mode) ? met_before(b, &st, err) : 0;
+    if (before == 0) return add_path(b, path, err);
+    hm_free(path);
+    return before < 0 ? -1 : 0;
+}
+
+static int visible(const struct dirent *e) {
+    return e->d_name[0] != '.';
+}
+
+static int by_name(const struct dirent **a, const struct dirent **b) {
+    return strcmp((*a)->d_name, (*b)->d_name);
+}
+
+static int search_folder(struct box *b, const char *folder, struct hm_error *err) {
+    struct stat self;
+    int before = stat(folder, &self) == 0 ? met_before(b, &self, err) : 0;
+    if (before != 0) return before < 0 ? -1 : 0;
+    struct dirent **entry;
+    int n = scandir(folder, &entry, visible, by_name), status = 0;
+    if (n < 0) return skip(b, folder, strerror(errno), err);
+    for (int folders = 0; folders < 2; folders++) /* files first, then what lies deeper */
+        for (int i = 0; i < n && status == 0; i++) {
+            struct stat st;
+            char *path = hm_sprintf("%s%s%s", folder, hm_ends_with(folder, "/") ? "" : "/", entry[i]->d_name);
+            bool result = hm_ends_with(entry[i]->d_name, ".json") || hm_ends_with(entry[i]->d_name, ".json.gz");
+            if (!path)
                 status = hm_fail_memory(err);
-            }
-        } else {
-            if (!path) status = hm_fail_memory(err);
+            else if (!folders && result)
+                status = take_result(b, hm_strdup(path), err);
+            else if (folders && !result && stat(path, &st) == 0 && S_ISDIR(st.st_mode))
+                status = search_folder(b, path, err);
             hm_free(path);
         }
-    }
-    closedir(dir);
-    if (b->n_paths > first) qsort(b->path + first, b->n_paths - first, sizeof *b->path, compare_paths);
-    if (n_inner) qsort(inner, n_inner, sizeof *inner, compare_paths);
-    for (size_t i = 0; i < n_inner; i++) {
-        if (status == 0) status = search_folder(b, inner[i], depth + 1, err);
-        hm_free(inner[i]);
-    }
-    hm_free(inner);
+    for (int i = 0; i < n; i++) free(entry[i]);
+    free(entry);
     return status;
 }
 
 static int take_input(struct box *b, const char *path, struct hm_error *err) {
     struct stat st;
     struct hm_error why = {0};
-    if (stat(path, &st) == 0 && S_ISDIR(st.st_mode)) return search_folder(b, path, 0, err);
-    if (!hm_ends_with(path, ".parquet")) return add_path(b, hm_strdup(path), err);
+    if (stat(path, &st) == 0 && S_ISDIR(st.st_mode)) return search_folder(b, path, err);
+    if (!hm_ends_with(path, ".parquet")) return take_result(b, hm_strdup(path), err);
+    int before = stat(path, &st) == 0 && S_ISREG(st.st_mode) ? met_before(b, &st, err) : 0;
+    if (before != 0) return before < 0 ? -1 : 0;
     if (hm_fleet_read_parquet(path, &b->list, &why) == 0) return 0;
     if (why.code == HM_ERR_MEMORY) return hm_fail_memory(err);
     return skip(b, path, reason_of(&why, path), err);
@@ -244,7 +280,46 @@ static int read_results(struct box *b, int threads, hm_progress_fn progress, voi
 
 /* ---- the fleet ------------------------------------------------------------------------------------------------------------------------- */
 
+static int compare_jobs(const void *a, const void *b) {
+    const struct hm_fleet_job *x = *(struct hm_fleet_job *const *)a, *y = *(struct hm_fleet_job *const *)b;
+    int files = strcmp(x->file ? x->file : "", y->file ? y->file : ""),
+        names = strcmp(x->name ? x->name : "", y->name ? y->name : "");
+    if (files || names) return files ? files : names;
+    if (x->slowdown != y->slowdown) return x->slowdown < y->slowdown ? -1 : 1;
+    return (x > y) - (x < y);
+}
+
+static bool same_result(const struct hm_fleet_job *x, const struct hm_fleet_job *y) {
+    return x->file && y->file && strcmp(x->file, y->file) == 0 &&
+           strcmp(x->name ? x->name : "", y->name ? y->name : "") == 0 && x->slowdown == y->slowdown &&
+           x->steps == y->steps;
+}
+
+/* A Parquet file of jobs may hold results that were also given as such: the first of equal ones stays. */
+static int drop_repeated(struct hm_fleet_job_list *list, struct hm_error *err) {
+    struct hm_fleet_job **order = hm_alloc(list->n + 1, sizeof *order);
+    if (!order) return hm_fail_memory(err);
+    for (size_t i = 0; i < list->n; i++) order[i] = &list->job[i];
+    qsort(order, list->n, sizeof *order, compare_jobs);
+    const struct hm_fleet_job *first = NULL; /* of equal ones */
+    for (size_t i = 0; i < list->n; i++)
+        if (first && same_result(first, order[i]))
+            order[i]->slowdown = NAN; /* no job's: marks it */
+        else
+            first = order[i];
+    hm_free(order);
+    size_t kept = 0;
+    for (size_t i = 0; i < list->n; i++)
+        if (isnan(list->job[i].slowdown))
+            hm_fleet_job_release(&list->job[i]);
+        else
+            list->job[kept++] = list->job[i];
+    list->n = kept;
+    return 0;
+}
+
 static int finish(struct box *b, struct hm_error *err) {
+    if (drop_repeated(&b->list, err) != 0) return -1;
     if (b->list.n == 0 && b->n_skipped)
         return hm_fail(err, HM_ERR_INPUT, "%s: %s; no usable result is left (%zu skipped)", b->skipped[0].file,
                        b->skipped[0].why, b->n_skipped);
@@ -294,5 +369,6 @@ void hm_fleet_free(struct hm_fleet *fleet) {
     hm_free(b->path);
     hm_free(b->skipped);
     hm_free(b->order);
+    hm_free(b->seen);
     hm_free(b);
 }

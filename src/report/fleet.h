@@ -2,7 +2,7 @@
 #ifndef HM_FLEET_H
 #define HM_FLEET_H
 
-#include "base/base.h"
+#include "base/database.h"
 #include "hindmost/report.h"
 
 /* Jobs as they are read; their texts belong to them. */
@@ -18,6 +18,13 @@ void hm_fleet_job_release(struct hm_fleet_job *job);
 int hm_fleet_job_read_json(const char *path, struct hm_fleet_job *job, struct hm_error *err);
 /* Appends the jobs of a Parquet file that hm_fleet_write_parquet made. */
 int hm_fleet_read_parquet(const char *path, struct hm_fleet_job_list *list, struct hm_error *err);
+
+/* Opens a database with the table. Close it in any case. */
+int hm_jobs_open(struct hm_database *d, const struct hm_database_options *options, const struct hm_fleet *fleet,
+                 struct hm_error *err);
+/* Runs a statement; its first line of complaint becomes the error, behind `where`. result may be NULL. */
+int hm_jobs_run(struct hm_database *d, const char *sql, duckdb_result *result, enum hm_error_code code,
+                const char *where, struct hm_error *err);
 
 /* Fills everything of *fleet after `skipped` from its jobs. by_slowdown and by_waste are the caller's arrays. */
 void hm_fleet_sum(struct hm_fleet *fleet, size_t *by_slowdown, size_t *by_waste, double *scratch);

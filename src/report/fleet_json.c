@@ -1,49 +1,9 @@
 /* fleet_json.c - one result of `hindmost analyze --json` (also gzipped) as a job of the fleet. */
+#include "base/json_file.h"
 #include "fleet.h"
 
-#include <errno.h>
-#include <jansson.h>
 #include <math.h>
 #include <string.h>
-#include <zlib.h>
-
-enum { LARGEST_RESULT = 1 << 29 }; /* bytes, unpacked: a result of a hundred thousand workers has a fiftieth of that */
-
-/* The whole file, unpacked if need be. NULL on failure. */
-static char *read_file(const char *path, size_t *size, struct hm_error *err) {
-    gzFile file = gzopen(path, "rb");
-    if (!file) {
-        hm_fail(err, HM_ERR_IO, "%s: %s; check the name and the permissions", path, strerror(errno ? errno : ENOMEM));
-        return NULL;
-    }
-    char *text = NULL;
-    size_t capacity = 0, n = 0;
-    int got = 1;
-    while (got > 0) {
-        if (n == capacity) {
-            char *grown = hm_realloc(text, capacity ? 2 * capacity : 1 << 16, 1);
-            if (!grown) break;
-            text = grown;
-            capacity = capacity ? 2 * capacity : 1 << 16;
-        }
-        got = gzread(file, text + n, (unsigned)(capacity - n));
-        if (got > 0) n += (size_t)got;
-        if (n > LARGEST_RESULT) break;
-    }
-    gzclose(file);
-    *size = n;
-    if (got == 0 && n > 0) return text;
-    if (got < 0)
-        hm_fail(err, HM_ERR_INPUT, "%s: cannot be read; it may be cut short or be a folder", path);
-    else if (n > LARGEST_RESULT)
-        hm_fail(err, HM_ERR_INPUT, "%s: larger than any result; is it one of hindmost analyze --json?", path);
-    else if (got == 0)
-        hm_fail(err, HM_ERR_INPUT, "%s: empty; write it again with hindmost analyze --json", path);
-    else
-        hm_fail_memory(err);
-    hm_free(text);
-    return NULL;
-}
 
 static double number(const json_t *object, const char *key) {
     const json_t *v = json_object_get(object, key);
@@ -133,20 +93,13 @@ static bool fill(const json_t *result, struct hm_fleet_job *job) {
 }
 
 int hm_fleet_job_read_json(const char *path, struct hm_fleet_job *job, struct hm_error *err) {
-    size_t size = 0;
-    char *bytes = read_file(path, &size, err);
-    if (!bytes) return -1;
-    json_error_t why;
-    json_t *result = json_loadb(bytes, size, 0, &why);
-    hm_free(bytes);
+    json_t *result = hm_json_load(path, "write it again with hindmost analyze --json", err);
+    if (!result) return -1;
     const char *schema = json_string_value(json_object_get(result, "schema"));
     int status = 0;
     job->slowdown = number(result, "slowdown_real"); /* with the waits that replays leave out */
     if (!isfinite(job->slowdown)) job->slowdown = number(result, "slowdown"); /* an older result */
-    if (!result)
-        status = hm_fail(err, HM_ERR_INPUT, "%s: line %d: not JSON (%s); write it again with hindmost analyze --json",
-                         path, why.line, why.text);
-    else if (!schema || strcmp(schema, "hindmost.analysis/1") != 0)
+    if (!schema || strcmp(schema, "hindmost.analysis/1") != 0)
         status = hm_fail(err, HM_ERR_INPUT,
                          "%s: not a result of hindmost analyze: its schema is %s, not hindmost.analysis/1", path,
                          schema ? schema : "missing");

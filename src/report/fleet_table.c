@@ -1,19 +1,16 @@
-/* fleet_table.c - the table `jobs` in DuckDB: Parquet in and out, and SQL. Its columns are hm_fleet_job_fields. */
+/* fleet_table.c - the table `jobs` in DuckDB: Parquet in and out. Its columns are hm_fleet_job_fields. */
 #include "fleet.h"
 
 #include "base/database.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-/* Runs a statement; its first line of complaint becomes the error, behind `where`. */
-static int run(struct hm_database *d, const char *sql, duckdb_result *result, enum hm_error_code code,
-               const char *where, struct hm_error *err) {
+int hm_jobs_run(struct hm_database *d, const char *sql, duckdb_result *result, enum hm_error_code code,
+                const char *where, struct hm_error *err) {
     duckdb_result own;
     duckdb_result *r = result ? result : &own;
     if (duckdb_query(d->con, sql, r) == DuckDBSuccess) {
@@ -31,6 +28,17 @@ static const char *type_of(const struct hm_fleet_job_field *f) {
     return f->kind == HM_FIELD_TEXT ? "VARCHAR" : f->kind == HM_FIELD_COUNT ? "BIGINT" : "DOUBLE";
 }
 
+/* DuckDB takes UTF-8 only; a file name may hold any bytes. */
+static void append_text(duckdb_appender appender, const char *text) {
+    size_t size = strlen(text), at = 0, n;
+    uint32_t code;
+    while (at < size && (n = hm_utf8_length(text + at, size - at, &code)) > 0) at += n;
+    struct hm_str readable = {0};
+    if (at < size) hm_str_clean(&readable, text, size);
+    duckdb_append_varchar(appender, readable.text ? readable.text : at < size ? "(no name)" : text);
+    hm_str_free(&readable);
+}
+
 static void append_row(duckdb_appender appender, const struct hm_fleet_job *job) {
     for (size_t k = 0; k < HM_JOB_FIELDS; k++) {
         const struct hm_fleet_job_field *f = &hm_fleet_job_fields[k];
@@ -41,22 +49,23 @@ static void append_row(duckdb_appender appender, const struct hm_fleet_job *job)
         else if (f->kind == HM_FIELD_NUMBER && !isnan(number))
             duckdb_append_double(appender, number);
         else if (text)
-            duckdb_append_varchar(appender, text);
+            append_text(appender, text);
         else
             duckdb_append_null(appender);
     }
     duckdb_appender_end_row(appender);
 }
 
-/* Opens a database with the table. Close it in any case. */
-static int open_jobs(struct hm_database *d, const struct hm_fleet *fleet, struct hm_error *err) {
-    if (hm_database_open(d, 0, true, "the table of jobs", err) != 0) return -1;
+int hm_jobs_open(struct hm_database *d, const struct hm_database_options *options, const struct hm_fleet *fleet,
+                 struct hm_error *err) {
+    if (hm_database_open(d, options, "the table of jobs", err) != 0) return -1;
     struct hm_str sql = {0};
     hm_str_add(&sql, "CREATE TABLE jobs (");
     for (size_t k = 0; k < HM_JOB_FIELDS; k++)
         hm_str_add(&sql, "%s%s %s", k ? ", " : "", hm_fleet_job_fields[k].name, type_of(&hm_fleet_job_fields[k]));
     hm_str_add(&sql, ")");
-    int status = sql.failed ? hm_fail_memory(err) : run(d, sql.text, NULL, HM_ERR_MEMORY, "the table of jobs", err);
+    int status =
+        sql.failed ? hm_fail_memory(err) : hm_jobs_run(d, sql.text, NULL, HM_ERR_MEMORY, "the table of jobs", err);
     hm_str_free(&sql);
     if (status != 0) return -1;
     duckdb_appender appender = NULL;
@@ -72,23 +81,20 @@ static int open_jobs(struct hm_database *d, const struct hm_fleet *fleet, struct
 /* ---- Parquet --------------------------------------------------------------------------------------------------------------------- */
 
 int hm_fleet_write_parquet(const struct hm_fleet *fleet, const char *path, struct hm_error *err) {
-    struct hm_database d;
-    struct hm_str sql = {0};
-    char *temporary = hm_sprintf("%s.tmp.%ld", path, (long)getpid());
-    if (!temporary) return hm_fail_memory(err);
-    int status = open_jobs(&d, fleet, err);
-    if (status == 0) {
-        hm_str_add(&sql, "COPY jobs TO ");
-        hm_database_quote(&sql, temporary);
-        hm_str_add(&sql, " (FORMAT parquet)");
-        status = sql.failed ? hm_fail_memory(err) : run(&d, sql.text, NULL, HM_ERR_IO, path, err);
-        if (status == 0 && rename(temporary, path) != 0)
-            status = hm_fail(err, HM_ERR_IO, "%s: cannot write: %s", path, strerror(errno));
-        if (status != 0) (void)unlink(temporary);
-    }
+    struct hm_database d = {0};
+    struct hm_new_file file;
+    char sql[100];
+    if (hm_new_file_open(&file, path, true, err) != 0) return -1;
+    const struct hm_database_options options = {.ordered = true, .files = &file.fd, .n_files = 1};
+    (void)snprintf(sql, sizeof sql, "COPY jobs TO '" HM_DATABASE_FILE "' (FORMAT parquet, USE_TMP_FILE false)",
+                   file.fd);
+    int status = hm_jobs_open(&d, &options, fleet, err);
+    if (status == 0) status = hm_jobs_run(&d, sql, NULL, HM_ERR_IO, path, err);
     hm_database_close(&d);
-    hm_str_free(&sql);
-    hm_free(temporary);
+    if (status != 0)
+        hm_new_file_abort(&file);
+    else if (hm_new_file_commit(&file) != 0)
+        status = hm_fail(err, HM_ERR_IO, "%s: cannot write: %s; nothing was left behind", path, strerror(errno));
     return status;
 }
 
@@ -126,24 +132,24 @@ static int take_chunk(duckdb_data_chunk chunk, const char *path, struct hm_fleet
 }
 
 int hm_fleet_read_parquet(const char *path, struct hm_fleet_job_list *list, struct hm_error *err) {
-    /* Named through our descriptor: DuckDB would take a path with * or :// for a pattern or an address. */
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return hm_fail(err, HM_ERR_IO, "%s: %s; check the name and the permissions", path, strerror(errno));
+    int fd = hm_in_open(path, NULL, err);
+    if (fd < 0) return -1;
     struct hm_database d;
     struct hm_str sql = {0};
     duckdb_result result;
     const size_t before = list->n;
-    int status = hm_database_open(&d, 0, true, "the table of jobs", err);
+    const struct hm_database_options options = {.ordered = true, .files = &fd, .n_files = 1};
+    int status = hm_database_open(&d, &options, "the table of jobs", err);
     hm_str_add(&sql, "SELECT ");
     for (size_t k = 0; k < HM_JOB_FIELDS; k++)
         hm_str_add(&sql, "%sCAST(%s AS %s)", k ? ", " : "", hm_fleet_job_fields[k].name,
                    type_of(&hm_fleet_job_fields[k]));
-    hm_str_add(&sql, " FROM read_parquet('/proc/self/fd/%d')", fd);
+    hm_str_add(&sql, " FROM read_parquet('" HM_DATABASE_FILE "', hive_partitioning=false)", fd);
     if (status == 0) {
         struct hm_error why = {0};
         if (sql.failed)
             status = hm_fail_memory(err);
-        else if ((status = run(&d, sql.text, &result, HM_ERR_INPUT, "DuckDB", &why)) != 0)
+        else if ((status = hm_jobs_run(&d, sql.text, &result, HM_ERR_INPUT, "DuckDB", &why)) != 0)
             hm_fail(err, HM_ERR_INPUT, "%s: not a table of jobs as hindmost fleet --parquet writes it (%s)", path,
                     why.message);
         if (status == 0) {
@@ -158,153 +164,5 @@ int hm_fleet_read_parquet(const char *path, struct hm_fleet_job_list *list, stru
     hm_database_close(&d);
     hm_str_free(&sql);
     close(fd);
-    return status;
-}
-
-/* ---- SQL ------------------------------------------------------------------------------------------------------------------------------ */
-
-/* All values of the answer as text. NULL where there is none. */
-struct answer {
-    size_t columns, rows, capacity;
-    const char **name; /* [column], of `types` */
-    bool *numeric;     /* [column] */
-    char **cell;       /* [row][column] */
-};
-
-static void free_answer(struct answer *a) {
-    for (size_t i = 0; a->cell && i < a->rows * a->columns; i++) hm_free(a->cell[i]);
-    for (size_t k = 0; a->name && k < a->columns; k++) hm_free((char *)a->name[k]);
-    hm_free(a->cell);
-    hm_free(a->name);
-    hm_free(a->numeric);
-}
-
-static bool is_numeric(duckdb_type t) {
-    return (t >= DUCKDB_TYPE_TINYINT && t <= DUCKDB_TYPE_DOUBLE) || t == DUCKDB_TYPE_HUGEINT ||
-           t == DUCKDB_TYPE_UHUGEINT || t == DUCKDB_TYPE_DECIMAL;
-}
-
-static int take_names(struct answer *a, duckdb_result *result, struct hm_error *err) {
-    a->columns = duckdb_column_count(result);
-    a->name = hm_alloc(a->columns, sizeof *a->name);
-    a->numeric = hm_alloc(a->columns, sizeof *a->numeric);
-    for (size_t k = 0; a->name && a->numeric && k < a->columns; k++) {
-        a->numeric[k] = is_numeric(duckdb_column_type(result, k));
-        if (!(a->name[k] = hm_strdup(duckdb_column_name(result, k)))) return hm_fail_memory(err);
-    }
-    return a->name && a->numeric ? 0 : hm_fail_memory(err);
-}
-
-static int take_cells(struct answer *a, duckdb_data_chunk chunk, struct hm_error *err) {
-    size_t n = duckdb_data_chunk_get_size(chunk), needed = (a->rows + n) * a->columns;
-    if (needed > a->capacity || !a->cell) {
-        size_t capacity = needed > 2 * a->capacity ? needed + 1 : 2 * a->capacity;
-        char **grown = hm_realloc(a->cell, capacity, sizeof *grown);
-        if (!grown) return hm_fail_memory(err);
-        a->cell = grown;
-        a->capacity = capacity;
-    }
-    for (size_t row = 0; row < n; row++, a->rows++) {
-        memset(a->cell + a->rows * a->columns, 0, a->columns * sizeof *a->cell);
-        for (size_t k = 0; k < a->columns; k++) {
-            duckdb_vector column = duckdb_data_chunk_get_vector(chunk, k);
-            uint64_t *valid = duckdb_vector_get_validity(column);
-            if (valid && !duckdb_validity_row_is_valid(valid, row)) continue;
-            duckdb_string_t *s = &((duckdb_string_t *)duckdb_vector_get_data(column))[row];
-            if (!(a->cell[a->rows * a->columns + k] =
-                      hm_sprintf("%.*s", (int)duckdb_string_t_length(*s), duckdb_string_t_data(s)))) {
-                a->rows++;
-                return hm_fail_memory(err);
-            }
-        }
-    }
-    return 0;
-}
-
-static int ask(struct hm_database *d, const char *query, struct answer *a, struct hm_error *err) {
-    size_t length = strlen(query);
-    while (length && strchr("; \t\r\n", query[length - 1])) length--;
-    char *sql = hm_sprintf("CREATE TEMP TABLE hm_answer AS FROM (%.*s\n)", (int)length, query);
-    duckdb_result result;
-    int status = sql ? run(d, sql, NULL, HM_ERR_ARGUMENT, "--sql", err) : hm_fail_memory(err);
-    hm_free(sql);
-    if (status == 0 && (status = run(d, "FROM hm_answer LIMIT 0", &result, HM_ERR_MEMORY, "--sql", err)) == 0) {
-        status = take_names(a, &result, err);
-        duckdb_destroy_result(&result);
-    }
-    if (status == 0 && (status = run(d, "SELECT CAST(COLUMNS(*) AS VARCHAR) FROM hm_answer", &result, HM_ERR_MEMORY,
-                                     "--sql", err)) == 0) {
-        for (duckdb_data_chunk chunk; status == 0 && (chunk = duckdb_fetch_chunk(result)) != NULL;) {
-            status = take_cells(a, chunk, err);
-            duckdb_destroy_data_chunk(&chunk);
-        }
-        duckdb_destroy_result(&result);
-    }
-    return status;
-}
-
-/* Characters, not bytes: continuation bytes of UTF-8 take no room. */
-static size_t width_of(const char *text) {
-    size_t n = 0;
-    for (; *text; text++) n += ((unsigned char)*text & 0xc0) != 0x80;
-    return n;
-}
-
-static void print_cell(struct hm_out *out, const char *text, size_t width, bool right, bool last) {
-    int pad = (int)(width - width_of(text));
-    if (right)
-        hm_out_printf(out, "%*s%s%s", pad, "", text, last ? "\n" : "  ");
-    else
-        hm_out_printf(out, "%s%*s%s", text, last ? 0 : pad, "", last ? "\n" : "  ");
-}
-
-static int print_table(const struct answer *a, struct hm_out *out, struct hm_error *err) {
-    size_t *width = hm_alloc(a->columns, sizeof *width);
-    if (!width) return hm_fail_memory(err);
-    for (size_t k = 0; k < a->columns; k++) {
-        width[k] = width_of(a->name[k]);
-        for (size_t i = 0; i < a->rows; i++) {
-            const char *text = a->cell[i * a->columns + k];
-            if (text && width_of(text) > width[k]) width[k] = width_of(text);
-        }
-    }
-    for (size_t k = 0; k < a->columns; k++) print_cell(out, a->name[k], width[k], a->numeric[k], k + 1 == a->columns);
-    for (size_t i = 0; i < a->rows; i++)
-        for (size_t k = 0; k < a->columns; k++) {
-            const char *text = a->cell[i * a->columns + k];
-            print_cell(out, text ? text : "", width[k], a->numeric[k], k + 1 == a->columns);
-        }
-    hm_free(width);
-    return 0;
-}
-
-static void print_json(const struct answer *a, struct hm_out *out) {
-    struct hm_json j;
-    hm_json_begin(&j, out, 1);
-    hm_json_array(&j, NULL);
-    for (size_t i = 0; i < a->rows; i++) {
-        hm_json_object(&j, NULL);
-        for (size_t k = 0; k < a->columns; k++) {
-            const char *text = a->cell[i * a->columns + k];
-            if (text && a->numeric[k])
-                hm_json_number(&j, a->name[k], strtod(text, NULL));
-            else
-                hm_json_string(&j, a->name[k], text);
-        }
-        hm_json_end_object(&j);
-    }
-    hm_json_end_array(&j);
-    hm_json_finish(&j);
-}
-
-int hm_fleet_sql(const struct hm_fleet *fleet, const char *query, bool json, struct hm_out *out, struct hm_error *err) {
-    struct hm_database d;
-    struct answer a = {0};
-    int status = open_jobs(&d, fleet, err);
-    if (status == 0) status = ask(&d, query, &a, err);
-    if (status == 0 && json) print_json(&a, out);
-    if (status == 0 && !json) status = print_table(&a, out, err);
-    free_answer(&a);
-    hm_database_close(&d);
     return status;
 }

@@ -41,24 +41,41 @@ static void text_groups(struct hm_str *s, const struct hm_fleet_job_group *g, si
         if (g[k].jobs == 0) continue;
         double some = strcmp(share, "straggle") == 0 ? part((double)g[k].straggling, (double)g[k].jobs)
                                                      : part((double)g[k].jobs, all);
-        hm_str_add(s, "  %-18s%8zu%10s%9s%9s%9s%15.1f%9s\n", g[k].name, g[k].jobs, figure(of, 1, 100 * some),
+        hm_str_add(s, "  %-17s%6zu%10s%8s%8s%8s%13.1f%8s\n", g[k].name, g[k].jobs, figure(of, 1, 100 * some),
                    figure(mean, 3, g[k].slowdown_mean), figure(p90, 3, g[k].slowdown_p90),
                    figure(most, 3, g[k].slowdown_max), g[k].wasted_gpu_hours,
                    figure(waste, 1, 100 * part(g[k].wasted_gpu_hours, g[k].gpu_hours)));
     }
 }
 
-static void text_worst(struct hm_str *s, const struct hm_fleet *f, const size_t *order) {
+/* The end of a name that is too long for its column: names of a fleet mostly begin alike. */
+static const char *end_of(const char *name, size_t width, char text[64]) {
+    size_t size = strlen(name), from = size > width ? size - (width - 3) : 0;
+    while (from > 0 && ((unsigned char)name[from] & 0xc0) == 0x80) from++;
+    (void)snprintf(text, 64, "%s%.60s", from ? "..." : "", name + from);
+    return text;
+}
+
+static void text_worst(struct hm_str *s, const struct hm_fleet *f, const size_t *order, const char *title,
+                       size_t width) {
+    enum { FIXED = 2 + 8 + 8 + 14 + 2 + 17, FIX = 22, LONGEST = 40 };
+    bool fixes = width >= FIXED + FIX + 20;
+    size_t longest = width > FIXED + 12 ? width - FIXED - (fixes ? FIX : 0) : 12;
+    if (longest > LONGEST) longest = LONGEST;
+    hm_str_add(s, "\n  %-*s%8s%8s%14s  %-17s%s\n", (int)longest, title, "S", "GPUs", "wasted GPU-h", "first cause",
+               fixes ? "  best fix" : "");
     for (size_t k = 0; k < f->n_jobs && k < WORST; k++) {
         const struct hm_fleet_job *job = &f->jobs[order[k]];
-        hm_str_add(s, "  %-30s%9.3f%9lld%15.1f  %-20s%s\n", name_of(job), job->slowdown, (long long)job->world,
-                   job->waste > 0 ? job->gpu_hours * job->waste : 0, job->cause ? job->cause : "-",
-                   job->fix ? job->fix : "");
+        char name[64];
+        hm_str_add(s, "  %-*s%8.3f%8lld%14.1f  %-17s%s%s\n", (int)longest, end_of(name_of(job), longest, name),
+                   job->slowdown, (long long)job->world, job->waste > 0 ? job->gpu_hours * job->waste : 0,
+                   job->cause ? job->cause : "-", fixes ? "  " : "", fixes && job->fix ? job->fix : "");
     }
 }
 
-char *hm_fleet_text(const struct hm_fleet *f) {
-    struct hm_str s = {0};
+char *hm_fleet_text(const struct hm_fleet *f, int columns) {
+    struct hm_str s = {.people = true};
+    size_t width = columns > 0 ? (size_t)columns : 80;
     char a[32], b[32];
     hm_str_add(&s, "%zu jobs, %.1f GPU-hours: %.1f %% straggle (S >= 1.1), %s %% of the GPU-hours are wasted\n",
                f->n_jobs, f->gpu_hours, 100 * part((double)f->straggling, (double)f->n_jobs),
@@ -69,12 +86,12 @@ char *hm_fleet_text(const struct hm_fleet *f) {
     text_quantiles(&s, "slowdown S", f->slowdown_by_job, 1, 3);
     text_quantiles(&s, "waste %, by job", f->waste_by_job, 100, 1);
     text_quantiles(&s, "waste %, by GPU-hours", f->waste_by_gpu_hours, 100, 1);
-    hm_str_add(&s, "\n  %-18s%8s%10s%9s%9s%9s%15s%9s\n", "GPUs", "jobs", "straggle%", "mean S", "p90 S", "max S",
+    hm_str_add(&s, "\n  %-17s%6s%10s%8s%8s%8s%13s%8s\n", "GPUs", "jobs", "straggle%", "mean S", "p90 S", "max S",
                "wasted GPU-h", "waste%");
     text_groups(&s, f->size, HM_FLEET_SIZES, 0, "straggle");
     if (f->severe)
         hm_str_add(&s, "  S > 3: %zu jobs, the smallest of %lld GPUs\n", f->severe, (long long)f->severe_world);
-    hm_str_add(&s, "\n  %-18s%8s%10s%9s%9s%9s%15s%9s\n", "first cause", "jobs", "share%", "mean S", "p90 S", "max S",
+    hm_str_add(&s, "\n  %-17s%6s%10s%8s%8s%8s%13s%8s\n", "first cause", "jobs", "share%", "mean S", "p90 S", "max S",
                "wasted GPU-h", "waste%");
     text_groups(&s, f->cause, HM_FLEET_CAUSES, (double)f->straggling, "share");
     hm_str_add(&s, "\n  of the %zu straggling jobs\n", f->straggling);
@@ -86,15 +103,11 @@ char *hm_fleet_text(const struct hm_fleet *f) {
                figure(b, 3, f->last_stage_dominated_slowdown));
     hm_str_add(&s, "  p90 of step slowdown / job slowdown:            %s (near 1: slowness lasts)\n",
                figure(a, 3, f->step_p90));
-    static const char head[] = "%9s%9s%15s  %-20s%s\n";
-    hm_str_add(&s, "\n  %-30s", "slowest jobs");
-    hm_str_add(&s, head, "S", "GPUs", "wasted GPU-h", "first cause", "best fix");
-    text_worst(&s, f, f->by_slowdown);
-    hm_str_add(&s, "\n  %-30s", "dearest jobs");
-    hm_str_add(&s, head, "S", "GPUs", "wasted GPU-h", "first cause", "best fix");
-    text_worst(&s, f, f->by_waste);
+    text_worst(&s, f, f->by_slowdown, "slowest jobs", width);
+    text_worst(&s, f, f->by_waste, "dearest jobs", width);
     if (f->n_skipped) hm_str_add(&s, "\n%zu skipped:\n", f->n_skipped);
     for (size_t i = 0; i < f->n_skipped; i++) hm_str_add(&s, "  %s: %s\n", f->skipped[i].file, f->skipped[i].why);
+    hm_str_fold(&s, width, 0);
     if (!s.failed) return s.text;
     hm_str_free(&s);
     return NULL;

@@ -23,11 +23,11 @@ struct page {
 static const char *on(const struct page *p, const char *code) {
     return p->color ? code : "";
 }
-#define BOLD "\033[1m"
-#define DIM "\033[2m"
-#define RED "\033[31m"
-#define YELLOW "\033[33m"
-#define OFF "\033[0m"
+#define BOLD hm_styles[HM_STYLE_BOLD]
+#define DIM hm_styles[HM_STYLE_DIM]
+#define RED hm_styles[HM_STYLE_RED]
+#define YELLOW hm_styles[HM_STYLE_YELLOW]
+#define OFF hm_styles[HM_STYLE_OFF]
 
 /* Slowdowns from 1.0 to 1.5 fill the scale, as in SMon's heatmaps. */
 static double scale(double slowdown) {
@@ -138,27 +138,6 @@ static void headline(struct page *p) {
 
 /* ---- causes and fixes ---- */
 
-/* Words of text, wrapped to the page and indented below `indent`. */
-static void wrapped(struct page *p, const char *text, size_t indent) {
-    size_t column = indent;
-    for (const char *word = text; *word;) {
-        size_t n = strcspn(word, " ");
-        if (column + n + 1 > p->width && column > indent) {
-            hm_str_add(&p->s, "\n");
-            pad(p, indent);
-            column = indent;
-        } else if (column > indent) {
-            hm_str_bytes(&p->s, " ", 1);
-            column++;
-        }
-        hm_str_bytes(&p->s, word, n);
-        column += n;
-        word += n;
-        while (*word == ' ') word++;
-    }
-    hm_str_add(&p->s, "\n");
-}
-
 static void list_places(struct page *p, const struct hm_cause *c) {
     enum { NAMED = 4 };
     const char *between = ": ";
@@ -187,7 +166,7 @@ static void list_times(struct page *p, const struct hm_cause *c) {
 static void diagnosis(struct page *p, const struct hm_diagnosis *d) {
     enum { CAUSES = 3, FIXES = 3 };
     hm_str_add(&p->s, "\n%sVerdict%s    ", on(p, BOLD), on(p, OFF));
-    wrapped(p, d->summary, 11);
+    hm_str_add(&p->s, "%s\n", d->summary);
     for (size_t i = 0; i < d->n_causes && i < CAUSES; i++) {
         const struct hm_cause *c = &d->causes[i];
         hm_str_add(&p->s, "%s", i ? "           " : "Causes     ");
@@ -203,7 +182,7 @@ static void diagnosis(struct page *p, const struct hm_diagnosis *d) {
     for (size_t i = 0; i < d->n_fixes && i < FIXES; i++) {
         const struct hm_fix *f = &d->fixes[i];
         hm_str_add(&p->s, "%s%-20s %.2f times as fast: ", i ? "           " : "Fixes      ", f->fix, f->speedup);
-        wrapped(p, f->how, 11);
+        hm_str_add(&p->s, "%s\n", f->how);
     }
 }
 
@@ -223,14 +202,44 @@ struct column {
     const char *title;
     struct entry *entry;
     size_t n, name_width;
+    const char *style;
 };
 
 enum { MOST_BARS = 8 };
 
-/* Op types, stages and DP ranks side by side, the worst first; bars of excess time on one scale. */
+static void side_by_side(struct page *p, const struct column *columns, int n, size_t bars, double most) {
+    if (bars > 24) bars = 24;
+    hm_str_add(&p->s, "\n");
+    for (int c = 0; c < n; c++) {
+        hm_str_add(&p->s, "%s%-*s  S%s", on(p, BOLD), (int)columns[c].name_width, columns[c].title, on(p, OFF));
+        if (c + 1 < n) pad(p, 5 + bars + 2);
+    }
+    for (size_t row = 0; row < MOST_BARS; row++) {
+        bool any = false;
+        for (int c = 0; c < n; c++) any |= row < columns[c].n;
+        if (!any) break;
+        hm_str_add(&p->s, "\n");
+        for (int c = 0; c < n; c++) {
+            if (row >= columns[c].n) {
+                if (c + 1 < n) pad(p, columns[c].name_width + 8 + bars + 2);
+                continue;
+            }
+            const struct entry *e = &columns[c].entry[row];
+            hm_str_add(&p->s, "%-*s %6.3f ", (int)columns[c].name_width, e->name, e->slowdown);
+            hm_str_add(&p->s, "%s", on(p, columns[c].style));
+            bar(p, e->slowdown > 1 ? (e->slowdown - 1) / most : 0, bars);
+            hm_str_add(&p->s, "%s%s", on(p, OFF), c + 1 < n ? "  " : "");
+        }
+    }
+    hm_str_add(&p->s, "\n");
+}
+
+/* Op types, stages and DP ranks, side by side where there is room, the worst first; bars of excess time on one scale. */
 static void attributions(struct page *p) {
     const struct hm_analysis *a = p->a;
-    struct column columns[3] = {{"Op type", NULL, 0, 26}, {"Stage", NULL, 0, 6}, {"DP rank", NULL, 0, 7}};
+    struct column columns[3] = {{"Op type", NULL, 0, 26, hm_styles[HM_STYLE_CYAN]},
+                                {"Stage", NULL, 0, 6, hm_styles[HM_STYLE_MAGENTA]},
+                                {"DP rank", NULL, 0, 7, hm_styles[HM_STYLE_BLUE]}};
     size_t counts[3] = {a->n_families, a->pp, a->dp};
     double most = 1e-9;
     bool good = true;
@@ -250,30 +259,16 @@ static void attributions(struct page *p) {
         }
         if (good) qsort(columns[c].entry, columns[c].n, sizeof(struct entry), worst_first);
     }
-    if (good) {
-        size_t fixed = 26 + 6 + 7 + 3 * 8 + 2 * 2, bars = p->width > fixed + 15 ? (p->width - fixed) / 3 : 5;
-        if (bars > 24) bars = 24;
-        hm_str_add(&p->s, "\n");
-        for (int c = 0; c < 3; c++) {
-            hm_str_add(&p->s, "%s%-*s  S%s", on(p, BOLD), (int)columns[c].name_width, columns[c].title, on(p, OFF));
-            if (c < 2) pad(p, 5 + bars + 2);
-        }
-        for (size_t row = 0; row < MOST_BARS; row++) {
-            if (row >= columns[0].n && row >= columns[1].n && row >= columns[2].n) break;
-            hm_str_add(&p->s, "\n");
-            for (int c = 0; c < 3; c++) {
-                if (row >= columns[c].n) {
-                    if (c < 2) pad(p, columns[c].name_width + 8 + bars + 2);
-                    continue;
-                }
-                const struct entry *e = &columns[c].entry[row];
-                hm_str_add(&p->s, "%-*s %6.3f ", (int)columns[c].name_width, e->name, e->slowdown);
-                hm_str_add(&p->s, "%s", on(p, c == 0 ? "\033[36m" : c == 1 ? "\033[35m" : "\033[34m"));
-                bar(p, e->slowdown > 1 ? (e->slowdown - 1) / most : 0, bars);
-                hm_str_add(&p->s, "%s  ", on(p, OFF));
-            }
-        }
-        hm_str_add(&p->s, "\n");
+    enum {
+        GAP = 2,
+        FIGURE = 8,
+        ALL = 26 + 6 + 7 + 3 * FIGURE + 2 * GAP
+    }; /* columns that three tables take without bars */
+    if (good && p->width >= ALL) {
+        side_by_side(p, columns, 3, (p->width - ALL) / 3, most);
+    } else if (good) {
+        side_by_side(p, columns, 1, p->width - 26 - FIGURE, most);
+        side_by_side(p, columns + 1, 2, (p->width - 6 - 7 - 2 * FIGURE - GAP) / 2, most);
     }
     for (int c = 0; c < 3; c++) hm_free(columns[c].entry);
     p->s.failed |= !good;
@@ -354,11 +349,11 @@ static void worst_workers(struct page *p) {
         hm_str_add(&p->s, "%sstage %zu dp %zu: %.3f", i ? ", " : "", worst[i].stage, worst[i].dp, worst[i].slowdown);
     hm_str_add(&p->s, "\n");
     if (!(a->slowdown >= least_shared)) return;
-    hm_str_add(&p->s, "M_W %5.2f   the slowest 3 %% of workers (%zu) explain %.0f %% of the loss%s\n",
+    hm_str_add(&p->s, "M_W %5.2f  the slowest 3 %% of workers (%zu) explain %.0f %% of the loss%s\n",
                a->worker_share.value, a->n_share_workers, 100 * a->worker_share.value,
                a->worker_share.value > 0.5 ? ": single workers" : "");
     if (a->pp > 1)
-        hm_str_add(&p->s, "M_S %5.2f   the last stage explains %.0f %% of the loss%s\n", a->last_stage_share.value,
+        hm_str_add(&p->s, "M_S %5.2f  the last stage explains %.0f %% of the loss%s\n", a->last_stage_share.value,
                    100 * a->last_stage_share.value,
                    a->last_stage_share.value >= 0.5 ? ": it is too heavy, or varies" : "");
 }
@@ -405,8 +400,9 @@ char *hm_analysis_text(const struct hm_analysis *a, const struct hm_diagnosis *d
                        const struct hm_text_options *options) {
     struct page p = {.a = a,
                      .color = options && options->color,
-                     .width = options && options->width > 0 ? (size_t)options->width : 100};
-    if (p.width < 60) p.width = 60;
+                     .width = options && options->width > 0 ? (size_t)options->width : 80};
+    p.s.people = true; /* names in a recording are other people's bytes */
+    if (p.width < 40) p.width = 40;
     if (p.width > 200) p.width = 200;
     headline(&p);
     if (d) diagnosis(&p, d);
@@ -415,6 +411,7 @@ char *hm_analysis_text(const struct hm_analysis *a, const struct hm_diagnosis *d
     worst_workers(&p);
     sparkline(&p);
     dropped(&p);
+    hm_str_fold(&p.s, p.width, 11);
     if (!p.s.failed && p.s.text) return p.s.text;
     hm_str_free(&p.s);
     return NULL;

@@ -1,8 +1,8 @@
 /* faults.c - a file of recorded faults: rates, gaps, repair times. */
+#include "base/json_file.h"
 #include "tor.h"
 
 #include <errno.h>
-#include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -96,14 +96,12 @@ static int summarise(struct file *file, struct event *events, size_t n, size_t n
 }
 
 struct hm_faults *hm_faults_read(const char *path, size_t nodes, struct hm_error *err) {
-    json_error_t why;
-    json_t *root = json_load_file(path, 0, &why);
+    json_t *root = hm_json_load(path, "a fault file is a JSON array of events", err);
     struct file *file = NULL;
     struct event *events = NULL;
     int status = -1;
     if (!root)
-        hm_fail(err, why.line > 0 ? HM_ERR_INPUT : HM_ERR_IO, "%s: line %d: %s; a fault file is a JSON array of events",
-                path, why.line, why.text);
+        ; /* *err says why */
     else if (!json_is_array(root) || json_array_size(root) == 0)
         hm_fail(err, HM_ERR_INPUT,
                 "%s: holds no events; a fault file is a JSON array of {node_id, event_time, event_type}", path);

@@ -67,13 +67,8 @@ static int read_lines(struct reading *r, FILE *file, char *line, struct hm_error
 }
 
 int hm_tor_read_log(struct timeline *t, const char *path, const struct hm_zone *zone, struct hm_error *err) {
-    FILE *file = fopen(path, "r");
-    struct stat st;
-    if (!file) return hm_fail(err, HM_ERR_IO, "%s: %s; check the name and the permissions", path, strerror(errno));
-    if (fstat(fileno(file), &st) == 0 && S_ISDIR(st.st_mode)) {
-        fclose(file);
-        return hm_fail(err, HM_ERR_IO, "%s: is a directory; give a log file", path);
-    }
+    FILE *file = hm_in_file(path, err);
+    if (!file) return -1;
     struct reading r = {.t = t, .clock = {zone, -INFINITY}};
     struct hm_error why = {0};
     char *line = hm_alloc(LONGEST, 1);

@@ -3,10 +3,10 @@
  * The time line is cut at every span's ends; each piece goes to the covering span with the best claim, so nothing is counted twice. Pieces
  * that nothing covers lie between attempts, and are told apart by the moments around them. A step counts as kept only if no later
  * attempt runs it again and no failure at the end takes it away. */
+#include "base/json_file.h"
 #include "timeline.h"
 
 #include <inttypes.h>
-#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -410,11 +410,8 @@ struct hm_tor_measurement *hm_tor_measure(const char *const *paths, size_t n,
 }
 
 int hm_tor_slowdown_of(const char *path, double *slowdown, struct hm_error *err) {
-    json_error_t why;
-    json_t *root = json_load_file(path, 0, &why);
-    if (!root)
-        return hm_fail(err, why.line > 0 ? HM_ERR_INPUT : HM_ERR_IO,
-                       "%s: line %d: %s; give the JSON of 'hindmost analyze --json'", path, why.line, why.text);
+    json_t *root = hm_json_load(path, "give the JSON of 'hindmost analyze --json'", err);
+    if (!root) return -1;
     const json_t *s = json_object_get(root, "slowdown");
     int status = 0;
     if (!json_is_number(s) || !(json_number_value(s) > 0))

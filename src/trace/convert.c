@@ -11,9 +11,9 @@ struct conversion {
     bool float32;
 };
 
-static int copy(void *context, const char *to, const char *path, struct hm_error *err) {
+static int copy(void *context, const struct hm_table_target *to, struct hm_error *err) {
     const struct conversion *c = context;
-    return hm_tables_copy(c->tables, c->n, c->float32, to, path, err);
+    return hm_tables_copy(c->tables, c->n, c->float32, to, err);
 }
 
 /* Opens the next input: what it names, as one table. */

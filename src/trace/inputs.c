@@ -35,52 +35,22 @@ static int add(struct hm_inputs *in, const char *path, int fd, uint64_t bytes, s
     return f->path && f->open_path ? 0 : hm_fail_memory(err);
 }
 
-/* ---- pipes ---- */
+/* ---- files and pipes ---- */
 
-/* Readers look at a file more than once, so a stream is kept: in an unlinked file, which ends with this process. */
-static int spool(struct hm_inputs *in, const char *name, int from, struct hm_error *err) {
-    const char *folder = getenv("TMPDIR");
-    char *buffer = hm_alloc(1, 1 << 16),
-         *temporary = hm_sprintf("%s/hindmost-XXXXXX", folder && *folder ? folder : "/tmp");
-    int fd = buffer && temporary ? mkostemp(temporary, O_CLOEXEC) : -1, status = 0;
-    uint64_t bytes = 0;
-    if (!buffer || !temporary)
-        status = hm_fail_memory(err);
-    else if (fd < 0)
-        status = hm_fail(err, HM_ERR_IO, "%s: cannot be kept in %s: %s; set TMPDIR to a folder with room", name,
-                         temporary, strerror(errno));
-    else
-        unlink(temporary);
-    for (ssize_t n; status == 0 && (n = read(from, buffer, 1 << 16)) != 0; bytes += (uint64_t)n) {
-        if (n < 0)
-            status = hm_fail(err, HM_ERR_IO, "%s: %s", name, strerror(errno));
-        else if (hm_fault_hit() || write(fd, buffer, (size_t)n) != n)
-            status =
-                hm_fail(err, HM_ERR_IO, "%s: cannot be kept in a temporary file: %s; set TMPDIR to a folder with room",
-                        name, strerror(errno ? errno : ENOSPC));
-    }
-    if (status == 0 && bytes == 0)
-        status = hm_fail(err, HM_ERR_INPUT, "%s: is empty; was the trace written completely?", name);
-    hm_free(buffer);
-    hm_free(temporary);
-    if (status == 0) return add(in, name, fd, bytes, err);
-    if (fd >= 0) close(fd);
-    return -1;
+/* Readers look at a file more than once, so what comes through a pipe is kept: hm_in_open. */
+static int take_stream(struct hm_inputs *in, const char *path, const char *name, struct hm_error *err) {
+    int64_t bytes = 0;
+    int fd = hm_in_open(path, &bytes, err);
+    if (fd < 0) return -1;
+    if (bytes > 0) return add(in, name, fd, (uint64_t)bytes, err);
+    close(fd);
+    return hm_fail(err, HM_ERR_INPUT, "%s: is empty; was the trace written completely?", name);
 }
 
 static int take_file(struct hm_inputs *in, const char *path, const struct stat *st, struct hm_error *err) {
-    if (S_ISREG(st->st_mode)) {
-        if (st->st_size == 0)
-            return hm_fail(err, HM_ERR_INPUT, "%s: is empty; was the trace written completely?", path);
-        return add(in, path, -1, (uint64_t)st->st_size, err);
-    }
-    if (!S_ISFIFO(st->st_mode))
-        return hm_fail(err, HM_ERR_IO, "%s: is not a regular file; save the trace to a file first", path);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return hm_fail(err, HM_ERR_IO, "%s: %s; check the name and the permissions", path, strerror(errno));
-    int status = spool(in, path, fd, err);
-    close(fd);
-    return status;
+    if (!S_ISREG(st->st_mode)) return take_stream(in, path, path, err);
+    if (st->st_size == 0) return hm_fail(err, HM_ERR_INPUT, "%s: is empty; was the trace written completely?", path);
+    return add(in, path, -1, (uint64_t)st->st_size, err);
 }
 
 /* ---- folders and patterns ---- */
@@ -151,7 +121,7 @@ static int take_pattern(struct hm_inputs *in, const char *pattern, struct hm_err
 
 static int take(struct hm_inputs *in, const char *name, struct hm_error *err) {
     struct stat st;
-    if (strcmp(name, "-") == 0) return spool(in, "standard input", STDIN_FILENO, err);
+    if (strcmp(name, "-") == 0) return take_stream(in, name, "standard input", err);
     if (stat(name, &st) != 0) {
         int why = errno;
         if (why == ENOENT && strpbrk(name, "*?[")) return take_pattern(in, name, err);

@@ -1,4 +1,5 @@
 /* metadata.c - the job's layout: read from a YAML file, inferred from the trace, and held against each other. */
+#include "base/yaml_file.h"
 #include "trace.h"
 
 #include <errno.h>
@@ -6,8 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <yaml.h>
 
 struct field {
     const char *key;
@@ -95,21 +94,19 @@ static int parse(yaml_parser_t *parser, struct hm_layout *layout, const char *pa
 }
 
 int hm_metadata_read(const char *path, struct hm_layout *layout, struct hm_error *err) {
-    FILE *file = fopen(path, "rb");
-    struct stat st;
-    if (!file) return hm_fail(err, HM_ERR_IO, "%s: %s; check the name and the permissions", path, strerror(errno));
+    size_t size;
+    char *text = hm_yaml_read(path, &size, err);
+    if (!text) return -1;
     int status;
     yaml_parser_t parser;
-    if (fstat(fileno(file), &st) == 0 && S_ISDIR(st.st_mode)) {
-        status = hm_fail(err, HM_ERR_IO, "%s: is a directory; give a YAML file", path);
-    } else if (!yaml_parser_initialize(&parser)) {
+    if (!yaml_parser_initialize(&parser)) {
         status = hm_fail_memory(err);
     } else {
-        yaml_parser_set_input_file(&parser, file);
+        yaml_parser_set_input_string(&parser, (const unsigned char *)text, size);
         status = parse(&parser, layout, path, err);
         yaml_parser_delete(&parser);
     }
-    fclose(file);
+    hm_free(text);
     if (status == 0 && layout->world && layout->dp && layout->pp && layout->tp) {
         int64_t product = layout->dp * layout->pp * layout->tp * (layout->dsp ? layout->dsp : 1);
         if (product != layout->world)

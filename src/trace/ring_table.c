@@ -1,7 +1,7 @@
 /* ring_table.c - the rows of rings as an event table: .csv, .csv.gz, or .parquet, and the members of groups beside it. */
+#include "base/database.h"
 #include "trace/ring_rows.h"
 
-#include <duckdb.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -106,54 +106,37 @@ static int write_csv(const struct hm_ring_rows *rows, const char *path, struct h
 
 /* ---- Parquet: DuckDB reads the CSV that was just written, with the types of the table above ---- */
 
-static void add_quoted(struct hm_str *sql, const char *text) {
-    hm_str_add(sql, "'");
-    for (const char *c = text; *c; c++) hm_str_add(sql, *c == '\'' ? "''" : "%c", *c);
-    hm_str_add(sql, "'");
-}
-
-static int copy_csv(void *context, const char *to, const char *path, struct hm_error *err) {
-    const char *csv = context;
-    duckdb_database db = NULL;
-    duckdb_connection con = NULL;
+static int copy_csv(void *context, const struct hm_table_target *to, struct hm_error *err) {
+    const int csv = *(const int *)context, files[] = {csv, to->fd};
+    const struct hm_database_options options = {.ordered = true, .files = files, .n_files = 2};
+    struct hm_database d = {0};
     duckdb_result result;
     struct hm_str sql = {0};
-    int status = 0;
-    hm_str_add(&sql, "COPY (SELECT * FROM read_csv(");
-    add_quoted(&sql, csv);
+    hm_str_add(&sql, "COPY (SELECT * FROM read_csv('" HM_DATABASE_FILE "'", csv);
     hm_str_add(&sql, ", header = true, delim = ',', quote = '\"', escape = '\"', auto_detect = false, columns = {");
     for (size_t k = 0; k < COLUMNS; k++)
         hm_str_add(&sql, "%s'%s': '%s'", k ? ", " : "", columns[k].name, columns[k].type);
-    hm_str_add(&sql, "}))%s", to);
-    if (sql.failed) {
-        status = hm_fail_memory(err);
-    } else if (hm_fault_hit() || duckdb_open(NULL, &db) != DuckDBSuccess || duckdb_connect(db, &con) != DuckDBSuccess) {
-        status = hm_fail(err, HM_ERR_MEMORY, "%s: the table writer could not be started: out of memory", path);
-    } else {
-        if (duckdb_query(con, sql.text, &result) != DuckDBSuccess)
-            status = hm_table_copy_failed(path, duckdb_result_error(&result), err);
+    hm_str_add(&sql, "}))%s", to->sql);
+    int status = sql.failed ? hm_fail_memory(err) : hm_database_open(&d, &options, "the table writer", err);
+    if (status == 0) {
+        if (duckdb_query(d.con, sql.text, &result) != DuckDBSuccess)
+            status = hm_table_copy_failed(to->path, duckdb_result_error(&result), err);
         duckdb_destroy_result(&result);
     }
-    if (con) duckdb_disconnect(&con);
-    if (db) duckdb_close(&db);
+    hm_database_close(&d);
     hm_str_free(&sql);
     return status;
 }
 
-static bool ends_with(const char *text, const char *end) {
-    size_t n = strlen(text), m = strlen(end);
-    return n > m && strcmp(text + n - m, end) == 0;
-}
-
 static int write_parquet(const struct hm_ring_rows *rows, const char *path, struct hm_error *err) {
-    char *csv = hm_sprintf("%s.tmp.%ld.csv", path, (long)getpid());
-    if (!csv) return hm_fail_memory(err);
-    int status = write_csv(rows, csv, err);
-    if (status == 0) {
-        status = hm_table_replace(path, copy_csv, csv, err);
-        unlink(csv);
-    }
-    hm_free(csv);
+    char name[40];
+    int csv = hm_unnamed_file(NULL);
+    if (csv < 0)
+        return hm_fail(err, HM_ERR_IO, "%s: needs room for a temporary file; set TMPDIR to a folder with room", path);
+    (void)snprintf(name, sizeof name, HM_DATABASE_FILE, csv);
+    int status = write_csv(rows, name, err);
+    if (status == 0) status = hm_table_replace(path, copy_csv, &csv, err);
+    close(csv);
     return status;
 }
 
@@ -185,7 +168,7 @@ static void print_members(struct hm_out *out, const char *members) {
 static char *groups_path(const char *output) {
     static const char *const endings[] = {".csv.gz", ".csv", ".parquet"};
     for (size_t i = 0; i < 3; i++)
-        if (ends_with(output, endings[i]))
+        if (hm_ends_with(output, endings[i]))
             return hm_sprintf("%.*s.groups.csv", (int)(strlen(output) - strlen(endings[i])), output);
     return NULL;
 }
@@ -219,8 +202,8 @@ int hm_rings_convert(const char *const *inputs, size_t n, const char *output, st
                      struct hm_error *err) {
     struct hm_ring_rows rows;
     struct hm_ring_summary own;
-    bool parquet = ends_with(output, ".parquet");
-    if (!parquet && !ends_with(output, ".csv") && !ends_with(output, ".csv.gz"))
+    bool parquet = hm_ends_with(output, ".parquet");
+    if (!parquet && !hm_ends_with(output, ".csv") && !hm_ends_with(output, ".csv.gz"))
         return hm_fail(err, HM_ERR_ARGUMENT,
                        "%s: cannot tell the format; give a name that ends in .parquet, .csv or .csv.gz", output);
     if (n == 0) return hm_fail(err, HM_ERR_ARGUMENT, "%s: there is nothing to convert; name a ring", output);

@@ -1,8 +1,11 @@
 /* table.c - op tables in Parquet and CSV: a session with DuckDB over one file, and the questions that need no rows. */
 #include "table.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <string.h>
+#include <unistd.h>
 
 /* ---- queries ---- */
 
@@ -42,19 +45,22 @@ static enum group group_of(const struct hm_input *file) {
 }
 
 /* ['a', 'b'] of the files of a group; empty if there is none. */
-static void list_files(const struct hm_inputs *in, enum group group, struct hm_str *s) {
+static void list_files(const struct hm_table *t, enum group group, struct hm_str *s) {
+    const struct hm_inputs *in = t->in;
     for (size_t i = 0, listed = 0; i < in->n; i++) {
         if (group_of(&in->file[i]) != group) continue;
         hm_str_add(s, listed++ ? ", " : "[");
-        hm_database_quote(s, in->file[i].open_path);
+        hm_str_add(s, "'" HM_DATABASE_FILE "'", t->files[i]);
     }
     if (s->length) hm_str_add(s, "]");
 }
 
 /* The relation in SQL. Columns of several files get the widest of their types. */
 static void make_relation(const struct hm_inputs *in, struct hm_str files[GROUPS], struct hm_str *s) {
-    static const char *const call[GROUPS] = {"read_parquet(%s%s)", "read_csv(%s%s, header=true, compression='none')",
-                                             "read_csv(%s%s, header=true, compression='gzip')"};
+    static const char *const call[GROUPS] = {
+        "read_parquet(%s%s, hive_partitioning=false)",
+        "read_csv(%s%s, header=true, hive_partitioning=false, compression='none')",
+        "read_csv(%s%s, header=true, hive_partitioning=false, compression='gzip')"};
     int used = 0;
     for (int g = 0; g < GROUPS; g++) used += files[g].length > 0;
     for (int g = 0, done = 0; g < GROUPS; g++) {
@@ -71,7 +77,8 @@ static void make_relation(const struct hm_inputs *in, struct hm_str files[GROUPS
 static int open_database(struct hm_table *t, int threads, struct hm_error *err) {
     char *what = hm_sprintf("%s: the table reader", t->path);
     if (!what) return hm_fail_memory(err);
-    int status = hm_database_open(&t->database, threads, false, what, err);
+    const struct hm_database_options options = {.threads = threads, .files = t->files, .n_files = t->n_files};
+    int status = hm_database_open(&t->database, &options, what, err);
     hm_free(what);
     if (status == 0 &&
         !(hm_table_register_op_type(t->database.con) && hm_table_register_sink(t->database.con, "hm_sink", t)))
@@ -79,12 +86,27 @@ static int open_database(struct hm_table *t, int threads, struct hm_error *err) 
     return status;
 }
 
+static int open_files(struct hm_table *t, struct hm_error *err) {
+    t->files = hm_alloc(t->in->n, sizeof *t->files);
+    if (!t->files) return hm_fail_memory(err);
+    for (size_t i = 0; i < t->in->n; i++) {
+        const struct hm_input *f = &t->in->file[i];
+        int fd = f->fd >= 0 ? fcntl(f->fd, F_DUPFD_CLOEXEC, 3) : hm_in_open(f->path, NULL, err);
+        if (fd < 0) return f->fd >= 0 ? hm_fail(err, HM_ERR_IO, "%s: %s", f->path, strerror(errno)) : -1;
+        t->files[t->n_files++] = fd;
+        /* DuckDB takes what it gets of a cut file, and does not look at the checksum */
+        if (f->gzip && hm_in_check_gzip(fd, f->path, err) != 0) return -1;
+    }
+    return 0;
+}
+
 /* From the files to a session whose columns are known. */
 static int open_session(struct hm_table *t, int threads, struct hm_error *err) {
     struct hm_str files[GROUPS] = {0}, relation = {0};
     bool failed = false;
+    if (open_files(t, err) != 0) return -1;
     for (int g = 0; g < GROUPS; g++) {
-        list_files(t->in, (enum group)g, &files[g]);
+        list_files(t, (enum group)g, &files[g]);
         failed |= files[g].failed;
     }
     if (!failed) make_relation(t->in, files, &relation);
@@ -123,6 +145,8 @@ void hm_table_close(struct hm_table *t) {
     hm_database_close(&t->database);
     for (int k = 0; k < COLUMNS; k++) hm_free(t->expression[k]);
     pthread_mutex_destroy(&t->lock);
+    for (size_t i = 0; i < t->n_files; i++) close(t->files[i]);
+    hm_free(t->files);
     hm_free(t->relation);
     hm_free(t);
 }

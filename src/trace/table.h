@@ -22,6 +22,8 @@ struct hm_table {
     const struct hm_inputs *in;
     const char *path; /* the inputs' name, for messages */
     char *relation;   /* read_parquet([...]), read_csv([...]), or both together */
+    int *files;       /* [in->n] open: DuckDB knows them by their descriptors only (base/database.h) */
+    size_t n_files;
     int64_t file_bytes;
     size_t total_rows; /* 0: not known before reading */
     struct hm_database database;

@@ -38,22 +38,40 @@ static int copy_failed(struct hm_table *const *tables, size_t n, const char *pat
                    n > 1 ? " and others" : "", why);
 }
 
-int hm_tables_copy(struct hm_table *const *tables, size_t n, bool float32, const char *to, const char *path,
+static int open_session(struct hm_database *d, struct hm_table *const *tables, size_t n,
+                        const struct hm_table_target *to, struct hm_error *err) {
+    size_t n_files = 0, all = 1;
+    for (size_t i = 0; i < n; i++) all += tables[i]->n_files;
+    int *files = hm_alloc(all, sizeof *files);
+    char *what = hm_sprintf("%s: the table writer", to->path);
+    int status = files && what ? 0 : hm_fail_memory(err);
+    for (size_t i = 0; status == 0 && i < n; i++)
+        for (size_t k = 0; k < tables[i]->n_files; k++) files[n_files++] = tables[i]->files[k];
+    if (status == 0) {
+        files[n_files++] = to->fd;
+        /* Rows in their order: row groups that are ready too early wait in memory, of which there shall be little. */
+        const struct hm_database_options options = {
+            .ordered = true, .memory_mb = 1024 + 64 * hm_thread_count(0, SIZE_MAX), .files = files, .n_files = n_files};
+        status = hm_database_open(d, &options, what, err);
+    }
+    hm_free(files);
+    hm_free(what);
+    return status == 0 && !hm_table_register_op_type(d->con) ? hm_fail_memory(err) : status;
+}
+
+int hm_tables_copy(struct hm_table *const *tables, size_t n, bool float32, const struct hm_table_target *to,
                    struct hm_error *err) {
-    duckdb_connection con = tables[0]->database.con;
+    struct hm_database d = {0};
     duckdb_result result;
     struct hm_str sql = {0};
-    char settings[100];
-    /* Rows in their order: row groups that are ready too early wait in memory, of which there shall be little. */
-    (void)snprintf(settings, sizeof settings, "SET preserve_insertion_order = true; SET memory_limit = '%dMB'",
-                   1024 + 64 * hm_thread_count(0, SIZE_MAX));
-    bool good = duckdb_query(con, settings, NULL) == DuckDBSuccess;
+    int status = open_session(&d, tables, n, to, err);
+    bool good = status == 0;
     hm_str_add(&sql, "COPY (");
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n && good; i++) {
         struct hm_table *t = tables[i];
         char name[40];
         (void)snprintf(name, sizeof name, "hm_check_%zu", i);
-        good = good && hm_table_register_sink(con, name, t);
+        good = hm_table_register_sink(d.con, name, t);
         t->recording = NULL;
         t->check_only = true;
         t->err = err;
@@ -63,18 +81,19 @@ int hm_tables_copy(struct hm_table *const *tables, size_t n, bool float32, const
         if (i) hm_str_add(&sql, " UNION ALL ");
         select_rows(t, i, float32, &sql);
     }
-    hm_str_add(&sql, ")%s", to);
-    int status = good && !sql.failed ? 0 : hm_fail_memory(err);
+    hm_str_add(&sql, ")%s", to->sql);
+    if (status == 0 && (!good || sql.failed)) status = hm_fail_memory(err);
     if (status == 0) {
-        bool written = duckdb_query(con, sql.text, &result) == DuckDBSuccess;
+        bool written = duckdb_query(d.con, sql.text, &result) == DuckDBSuccess;
         bool unusable = false;
         for (size_t i = 0; i < n; i++) unusable |= tables[i]->failed; /* *err says why */
         if (unusable)
             status = -1;
         else if (!written)
-            status = copy_failed(tables, n, path, duckdb_result_error(&result), err);
+            status = copy_failed(tables, n, to->path, duckdb_result_error(&result), err);
         duckdb_destroy_result(&result);
     }
+    hm_database_close(&d);
     hm_str_free(&sql);
     return status;
 }

@@ -308,15 +308,23 @@ struct hm_table_source {
 /* Writes rows to PATH.parquet or PATH.csv (by extension), in the order in which they come. Nothing appears at `path` unless all is
  * written. */
 int hm_table_write(const char *path, const struct hm_table_source *source, struct hm_error *err);
-bool hm_table_format_known(const char *path);
 
-/* Calls copy(context, " TO 'temporary' (options)", path, err) and renames the temporary file to `path` if it returns 0. */
-typedef int (*hm_table_copy_fn)(void *context, const char *to, const char *path, struct hm_error *err);
+/* Whether a name tells the format: Parquet or CSV, as it ends; a name under /dev is Parquet, standard output ("-") CSV. */
+int hm_table_check_name(const char *path, struct hm_error *err);
+
+/* Where a COPY goes: its " TO 'file' (options)", the descriptor that a session must allow, and the name for people. */
+struct hm_table_target {
+    char sql[120];
+    int fd;
+    const char *path;
+};
+/* Calls copy(context, target, err) and puts what it wrote in the place of `path` if it returns 0. */
+typedef int (*hm_table_copy_fn)(void *context, const struct hm_table_target *to, struct hm_error *err);
 int hm_table_replace(const char *path, hm_table_copy_fn copy, void *context, struct hm_error *err);
 int hm_table_copy_failed(const char *path, const char *message, struct hm_error *err);
-/* Runs COPY (the rows of all tables, one after the other)`to`. Every row of a known op type is checked as a reader
+/* Runs COPY (the rows of all tables, one after the other) to the target. Every row of a known op type is checked as a reader
  * would; rows of other types pass. */
-int hm_tables_copy(struct hm_table *const *tables, size_t n, bool float32, const char *to, const char *path,
+int hm_tables_copy(struct hm_table *const *tables, size_t n, bool float32, const struct hm_table_target *to,
                    struct hm_error *err);
 
 #endif

@@ -163,45 +163,27 @@ static bool register_source(duckdb_connection con, struct writer *w) {
 
 /* ---- files ---- */
 
-bool hm_table_format_known(const char *path) {
-    return hm_ends_with(path, ".parquet") || hm_ends_with(path, ".csv");
+static bool is_csv(const char *path) {
+    return strcmp(path, "-") == 0 || hm_ends_with(path, ".csv");
+}
+
+int hm_table_check_name(const char *path, struct hm_error *err) {
+    if (is_csv(path) || hm_ends_with(path, ".parquet") || strncmp(path, "/dev/", 5) == 0) return 0;
+    return hm_fail(err, HM_ERR_ARGUMENT, "%s: cannot tell the format; give a name that ends in .parquet or .csv", path);
 }
 
 int hm_table_replace(const char *path, hm_table_copy_fn copy, void *context, struct hm_error *err) {
-    static atomic_uint serial;
-    struct stat st;
-    if (!hm_table_format_known(path))
-        return hm_fail(err, HM_ERR_ARGUMENT, "%s: cannot tell the format; give a name that ends in .parquet or .csv",
-                       path);
-    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
-        return hm_fail(err, HM_ERR_IO, "%s: is not a regular file; give the name of a file to write", path);
-    struct hm_str sql = {0};
-    char *temporary = hm_sprintf("%s.tmp.%ld.%u", path, (long)getpid(), atomic_fetch_add(&serial, 1));
-    if (!temporary) return hm_fail_memory(err);
-    hm_temporary_add(temporary);
-    hm_str_add(&sql, " TO ");
-    hm_database_quote(&sql, temporary);
-    hm_str_add(&sql, " %s",
-               hm_ends_with(path, ".csv") ? "(FORMAT csv, HEADER true, USE_TMP_FILE false)"
-                                          : "(FORMAT parquet, COMPRESSION snappy, USE_TMP_FILE false)");
-    FILE *probe = NULL; /* the operating system's own words are clearer than the engine's */
-    int status = 0;
-    if (sql.failed) {
-        status = hm_fail_memory(err);
-    } else if (hm_fault_hit() || !(probe = fopen(temporary, "we"))) {
-        status = hm_fail(err, HM_ERR_IO, "%s: cannot write: %s; check that the folder exists and may be written to",
-                         path, strerror(errno ? errno : EIO));
-    } else {
-        fclose(probe);
-        status = copy(context, sql.text, path, err);
-        if (status == 0 && (hm_fault_hit() || rename(temporary, path) != 0))
-            status = hm_fail(err, HM_ERR_IO, "%s: cannot write: %s; nothing was left behind", path,
-                             strerror(errno ? errno : EIO));
-        if (status != 0) unlink(temporary);
-    }
-    hm_str_free(&sql);
-    hm_temporary_remove(temporary);
-    hm_free(temporary);
+    struct hm_new_file file;
+    if (hm_table_check_name(path, err) != 0) return -1;
+    if (hm_new_file_open(&file, path, true, err) != 0) return -1;
+    struct hm_table_target to = {.path = path, .fd = file.fd};
+    (void)snprintf(to.sql, sizeof to.sql, " TO '" HM_DATABASE_FILE "' (FORMAT %s, USE_TMP_FILE false)", file.fd,
+                   is_csv(path) ? "csv, HEADER true" : "parquet, COMPRESSION snappy");
+    int status = copy(context, &to, err);
+    if (status != 0)
+        hm_new_file_abort(&file);
+    else if (hm_new_file_commit(&file) != 0)
+        status = hm_fail(err, HM_ERR_IO, "%s: cannot write: %s; nothing was left behind", path, strerror(errno));
     return status;
 }
 
@@ -217,15 +199,18 @@ int hm_table_copy_failed(const char *path, const char *message, struct hm_error 
 
 /* ---- writing ---- */
 
-static int copy_rows(void *context, const char *to, const char *path, struct hm_error *err) {
+static int copy_rows(void *context, const struct hm_table_target *to, struct hm_error *err) {
     struct writer *w = context;
     struct hm_database d = {0};
     duckdb_result result;
-    char *sql = hm_sprintf("COPY (SELECT * FROM hm_rows())%s", to), *what = hm_sprintf("%s: the table writer", path);
+    char *sql = hm_sprintf("COPY (SELECT * FROM hm_rows())%s", to->sql),
+         *what = hm_sprintf("%s: the table writer", to->path);
+    /* one thread: more would only wait, busily */
+    const struct hm_database_options options = {.threads = 1, .ordered = true, .files = &to->fd, .n_files = 1};
     int status = 0;
     if (!sql || !what)
         status = hm_fail_memory(err);
-    else if (hm_database_open(&d, 1, true, what, err) != 0) /* one thread: more would only wait, busily */
+    else if (hm_database_open(&d, &options, what, err) != 0)
         status = -1;
     else if (!register_source(d.con, w))
         status = hm_fail_memory(err);
@@ -233,7 +218,7 @@ static int copy_rows(void *context, const char *to, const char *path, struct hm_
         if (duckdb_query(d.con, sql, &result) != DuckDBSuccess) {
             status = -1;
             if (!w->failed)
-                hm_table_copy_failed(path, duckdb_result_error(&result), err);
+                hm_table_copy_failed(to->path, duckdb_result_error(&result), err);
             else if (err)
                 *err = w->err; /* the source's own reason is the cause */
         }

@@ -524,9 +524,7 @@ int hm_synth(const char *path, const struct hm_synth_options *options, struct hm
     struct hm_synth_job job = {.o = *options};
     struct rows rows = {0};
     int status = check_options(options, err);
-    if (status == 0 && !hm_table_format_known(path))
-        status = hm_fail(err, HM_ERR_ARGUMENT, "%s: cannot tell the format; give a name that ends in .parquet or .csv",
-                         path);
+    if (status == 0) status = hm_table_check_name(path, err);
     if (status == 0) status = number_steps(&job, err);
     if (status == 0) status = build_job(&job, path, err);
     if (status == 0) status = hm_injections_parse(&job, err);

@@ -39,7 +39,7 @@ setup() {
 @test "fleet: files, folders and Parquet mix" {
     "$HINDMOST" fleet fleet --parquet all.parquet >/dev/null
     "$HINDMOST" fleet fleet/0001.json all.parquet fleet --sql "SELECT count(*) AS n, count(DISTINCT file) AS files FROM jobs" >got
-    grep -q '^321 *160$' got
+    grep -q '^160 *160$' got # each result once, whatever leads to it
 }
 
 @test "fleet: real results" {

@@ -130,7 +130,7 @@ static void sums_are_those_by_hand(void **state) {
     size_t slowest[] = {4, 3, 2, 1, 0}, dearest[] = {2, 3, 4, 1, 0};
     assert_memory_equal(f->by_slowdown, slowest, sizeof slowest);
     assert_memory_equal(f->by_waste, dearest, sizeof dearest);
-    char *text = hm_fleet_text(f);
+    char *text = hm_fleet_text(f, 120);
     assert_non_null(
         strstr(text, "5 jobs, 100.0 GPU-hours: 60.0 % straggle (S >= 1.1), 20.7 % of the GPU-hours are wasted"));
     hm_text_free(text);
@@ -169,7 +169,7 @@ static void what_cannot_be_read_is_skipped_and_named(void **state) {
         {"mix/5.json", "{\"schema\": \"hindmost.analysis/1\", \"slowdown\": null}", "no slowdown"},
         {"mix/6.json", "{\"schema\": \"hindmost.analysis/1\", \"slowdown\": -1}", "no slowdown"},
         {"mix/7.json", "{\"schema\": \"hindmost.analysis/1\", \"slowdown\": 1e999}", "not JSON"},
-        {"mix/8.json", "\x1f\x8b\x08garbage", "cannot be read"},
+        {"mix/8.json", "\x1f\x8b\x08garbage", "damaged gzip data"},
     };
     enum { BAD = sizeof bad / sizeof bad[0] };
     mkdir(in_folder("mix"), 0777);
@@ -264,7 +264,7 @@ static void every_allocation_may_fail(void **state) {
         atomic_store(&hm_fault_after, 0);
         if (!f) assert_int_equal(err.code, HM_ERR_MEMORY);
     }
-    assert_true(n > 40);
+    assert_true(n > 25);
     for (int kind = 0; kind < 2; kind++) {
         (void)snprintf(path, sizeof path, "%s", in_folder(kind ? "fault.parquet" : "fault.html"));
         int status = -1;
