@@ -143,10 +143,8 @@ static int name_unplaced(struct hm_recording *r, const struct hm_job *job) {
     return 0;
 }
 
-static int prepare(struct hm_trace *t, const char *const *paths, size_t n, const struct hm_trace_options *o,
-                   struct hm_error *err) {
-    t->recording = hm_recording_open(paths, n, o->format, o->memory_bytes, o->threads, o->progress, o->context, err);
-    if (!t->recording || read_and_build(t, t->recording->path, o, err) != 0) return -1;
+/* Once the grid is full. */
+static int complete(struct hm_trace *t, const struct hm_trace_options *o, struct hm_error *err) {
     struct hm_recording *r = t->recording;
     hm_recording_release_rows(r);
     t->ops = t->grid.steps * t->grid.lanes * t->grid.slots;
@@ -156,6 +154,20 @@ static int prepare(struct hm_trace *t, const char *const *paths, size_t n, const
                 "negative by 10 ms or more, taken as 0: the clocks of the ranks disagree") != 0)
         return hm_fail_memory(err);
     return hm_trace_idealise(t, o->threads, err);
+}
+
+int hm_trace_settle(struct hm_trace *t, const struct hm_trace_options *o, struct hm_error *err) {
+    struct hm_recording *r = t->recording;
+    if (hm_settle(r, err) != 0 || hm_recording_layout(r, o->metadata, err) != 0 || build(t, r->path, o, err) != 0)
+        return -1;
+    return complete(t, o, err);
+}
+
+static int prepare(struct hm_trace *t, const char *const *paths, size_t n, const struct hm_trace_options *o,
+                   struct hm_error *err) {
+    t->recording = hm_recording_open(paths, n, o->format, o->memory_bytes, o->threads, o->progress, o->context, err);
+    if (!t->recording || read_and_build(t, t->recording->path, o, err) != 0) return -1;
+    return complete(t, o, err);
 }
 
 struct hm_trace *hm_trace_open_files(const char *const *paths, size_t n, const struct hm_trace_options *options,

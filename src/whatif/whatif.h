@@ -23,6 +23,9 @@ int hm_ideal_durations(const struct hm_grid *g, const struct hm_job *m, int thre
 /* Fills ideal_s and ideal_fill from the grid. */
 int hm_trace_idealise(struct hm_trace *t, int threads, struct hm_error *err);
 
+/* From a recording whose rows are in memory to a trace: settles it, lays it out, builds the job and the grid. 0 or -1. */
+int hm_trace_settle(struct hm_trace *t, const struct hm_trace_options *o, struct hm_error *err);
+
 /* The trace that hm_synth would write, without the file. Free with hm_trace_free. NULL on failure. */
 struct hm_synth_options;
 struct hm_trace *hm_synth_trace(const struct hm_synth_options *options, struct hm_error *err);

@@ -152,7 +152,7 @@ static void check_replay(struct hm_trace *t, const struct hm_analysis *a) {
     double *duration = hm_alloc(lanes * slots, sizeof(double)), *start = hm_alloc(lanes * slots, sizeof(double)),
            *end = hm_alloc(lanes * slots, sizeof(double));
     for (size_t step = 0; step < t->grid.steps; step++) {
-        double any = 0;
+        double any = 0, first = 0;
         for (size_t l = 0; l < lanes; l++)
             for (size_t s = 0; s < slots; s++) {
                 duration[l * slots + s] =
@@ -160,8 +160,8 @@ static void check_replay(struct hm_trace *t, const struct hm_analysis *a) {
                 FUZZ_CHECK(isfinite(duration[l * slots + s]));
             }
         hm_replay_plain(t->job, lanes, duration, start, end);
-        for (size_t i = 0; i < lanes * slots; i++) any = fmax(any, end[i]);
-        FUZZ_CHECK(a->steps[step].replayed_s == any);
+        for (size_t i = 0; i < lanes * slots; i++) any = fmax(any, end[i]), first = fmin(first, start[i]);
+        FUZZ_CHECK(a->steps[step].replayed_s == any - first);
     }
     hm_free(duration);
     hm_free(start);
@@ -185,10 +185,7 @@ static void analyse(struct hm_recording *r, struct hm_error *err) {
     if (t.job && !ends) hm_fail(err, HM_ERR_INPUT, "no end");
     if (t.job && ends && (t.program = hm_program_compile(t.job, err)) != NULL &&
         hm_grid_fill(&t.grid, r, t.job, 1, err) == 0 && hm_recording_layout(r, NULL, err) == 0 &&
-        hm_ideal_durations(&t.grid, t.job, 1, t.ideal_s, err) == 0) {
-        t.ideal_fill = hm_alloc_aligned(t.job->n_slots * HM_WIDTH, sizeof(double));
-        for (size_t i = 0; i < t.job->n_slots * HM_WIDTH; i++)
-            t.ideal_fill[i] = t.ideal_s[t.job->slot[i / HM_WIDTH].cls];
+        hm_trace_idealise(&t, 1, err) == 0) {
         struct hm_analysis_options o = {.threads = 1, .per_step = true};
         a = hm_analyze(&t, &o, err);
     }
@@ -203,6 +200,7 @@ static void analyse(struct hm_recording *r, struct hm_error *err) {
     hm_job_free(t.job);
     hm_grid_free(&t.grid);
     hm_free(t.ideal_fill);
+    hm_free(t.ideal_s);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
