@@ -8,7 +8,8 @@
 #include <math.h>
 #include <string.h>
 
-static const double warm = 1.3; /* times the usual step: sequence lengths alone do not move the median replica so far */
+static const double warm = 1.3; /* times the usual step ... */
+static const double sigmas = 6; /* ... and so far from how steps differ anyway, by their sequence lengths for one */
 enum { LOOKED_AT = 64, MOST_LIMITS = 8, FEW_STEPS = 4 };
 
 /* The compute time of the median replica in a step. */
@@ -28,8 +29,9 @@ static double compute_s(const struct hm_profile *p, size_t t, double *value) {
 static size_t count_warm_up(const struct hm_profile *p, const double *time, double *value) {
     size_t n = 0;
     memcpy(value, time, p->steps * sizeof *value);
-    double usual = hm_median(value, p->steps);
-    while (4 * (n + 1) <= p->steps && time[n] > warm * usual) n++;
+    double usual = hm_median(value, p->steps),
+           limit = fmax(warm * usual, usual + sigmas * 1.4826 * hm_mad(value, p->steps, usual));
+    while (4 * (n + 1) <= p->steps && time[n] > limit) n++;
     return n;
 }
 
