@@ -171,7 +171,7 @@ static void boot_id(uint8_t id[16]) {
     for (const char *c = text; *c && half < 32; c++) {
         if (!isxdigit((unsigned char)*c)) continue;
         unsigned digit = (unsigned)(isdigit((unsigned char)*c) ? *c - '0' : tolower((unsigned char)*c) - 'a' + 10);
-        id[half / 2] = (uint8_t)(id[half / 2] << 4 | digit);
+        id[half / 2] = (uint8_t)((unsigned)id[half / 2] << 4 | digit);
         half++;
     }
 }

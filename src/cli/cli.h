@@ -75,6 +75,7 @@ struct option {
     bool (*take)(void *request, const char *value); /* false after printing what is wrong */
 };
 /* clang-format off: a brace that the formatter cannot place */
+/* NOLINTBEGIN(bugprone-macro-parentheses): a type and a field are no expressions */
 /* Most subcommands have these. */
 #define OPTION_THREADS(type, field)                                                                                    \
     { "threads", 'j', "N", "threads (default: all cores)", OPTION_INTEGER, offsetof(type, field), 1, 256, NULL }
@@ -90,6 +91,7 @@ struct option {
     {                                                                                                                  \
         "steps", 0, "12,20-23", "only these steps", OPTION_TEXT, offsetof(type, open.steps), 0, 0, NULL                \
     }
+/* NOLINTEND(bugprone-macro-parentheses) */
 /* clang-format on */
 #define TRACE_ARGUMENT                                                                                                 \
     "TRACE\ta recording: one file or several, a folder, a pattern, or - (standard input); formats: docs/inputs.md\n"

@@ -260,10 +260,10 @@ static const double ends_apart = 0.05;
 
 static int judge(struct arrivals *x, struct hm_error *err) {
     struct hm_arrivals *a = &x->a;
-    const struct hm_arrival_rank *worst = NULL;
+    const struct hm_arrival_rank *worst = x->rank; /* there is one: a file without a trace is an error */
     a->late_rank = -1;
-    for (size_t r = 0; r < x->m.n_ranks; r++)
-        if (!worst || x->rank[r].late_s > worst->late_s) worst = &x->rank[r];
+    for (size_t r = 1; r < x->m.n_ranks; r++)
+        if (x->rank[r].late_s > worst->late_s) worst = &x->rank[r];
     int status = 0;
     if (a->n_collectives == 0) {
         x->summary = hm_strdup(x->m.n_ranks < 2 ? "Only one rank is recorded: nobody can be compared with it."

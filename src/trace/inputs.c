@@ -162,6 +162,7 @@ void hm_inputs_free(struct hm_inputs *in) {
 /* ---- the beginning of a file ---- */
 
 /* What comes out of as much of a gzipped beginning as there is. */
+/* NOLINTNEXTLINE(readability-non-const-parameter): inflate writes to it */
 static size_t decompress(const unsigned char *from, size_t n, unsigned char *to, size_t room, bool *ended) {
     z_stream z = {
         .next_in = (unsigned char *)from, .avail_in = (unsigned)n, .next_out = to, .avail_out = (unsigned)room};
