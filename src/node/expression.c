@@ -15,8 +15,8 @@ struct parser {
     double x;
     hm_label_fn label;
     void *context;
-    int depth;
-    const char *wrong; /* first thing that was wrong */
+    int depth, surplus; /* surplus: ")" without a "(" */
+    const char *wrong;  /* first thing that was wrong */
 };
 
 static double expression(struct parser *p);
@@ -46,23 +46,80 @@ static double wrong(struct parser *p, const char *what) {
     return NAN;
 }
 
-/* label["rule"], after the name. */
-static double label(struct parser *p) {
+/* label["rule"], after the name; its value, or the values that it stored. */
+static double label(struct parser *p, const double **values, size_t *n) {
     char name[64];
-    size_t n = 0;
+    size_t length = 0;
     if (!sign(p, "[")) return wrong(p, "'[' expected after the argument");
     skip(p);
     char quote = *p->at;
     if (quote != '"' && quote != '\'') return wrong(p, "a quoted rule name expected");
-    for (p->at++; *p->at && *p->at != quote && n + 1 < sizeof name;) name[n++] = *p->at++;
-    name[n] = 0;
+    for (p->at++; *p->at && *p->at != quote && length + 1 < sizeof name;) name[length++] = *p->at++;
+    name[length] = 0;
     if (*p->at != quote) return wrong(p, "the rule name does not end");
     p->at++;
     double value = 0;
     if (!sign(p, "]")) return wrong(p, "']' expected");
-    if (!p->label || !p->label(p->context, name, &value))
+    if (!p->label || !p->label(p->context, name, &value, values, n))
         return wrong(p, "no rule of that name stands before this one");
     return value;
+}
+
+/* min(label["rule"].values()), or of numbers: min(a, b). */
+static double over_values(struct parser *p, const char *function) {
+    const double *values = NULL;
+    double first = NAN, result = NAN;
+    size_t n = 0, count = 0;
+    if (!sign(p, "(")) return wrong(p, "'(' expected after min, max, sum or len");
+    const char *before = p->at;
+    if (word(p, p->name) && *p->at == '[') {
+        first = label(p, &values, &n);
+        skip(p);
+        if (!p->wrong && (!sign(p, ".") || !word(p, "values") || !sign(p, "(") || !sign(p, ")"))) {
+            if (*function == 'l' || *function == 's') return wrong(p, ".values() expected");
+            p->at = before;
+        } else if (!p->wrong && !sign(p, ")")) {
+            return wrong(p, "')' expected");
+        }
+    }
+    if (p->wrong) return NAN;
+    if (p->at == before) { /* of numbers */
+        do {
+            double v = expression(p);
+            result = count++ == 0                               ? v
+                     : *function == 's'                         ? result + v
+                     : (*function == 'm' && function[1] == 'i') ? fmin(result, v)
+                                                                : fmax(result, v);
+        } while (!p->wrong && sign(p, ","));
+        return sign(p, ")") ? result : wrong(p, "')' expected");
+    }
+    (void)first;
+    for (size_t i = 0; i < n; i++) { /* of what was measured: a missing one is another rule's concern */
+        if (isnan(values[i])) continue;
+        double v = values[i];
+        result = count++ == 0         ? v
+                 : *function == 's'   ? result + v
+                 : function[1] == 'i' ? fmin(result, v)
+                                      : fmax(result, v);
+    }
+    return *function == 'l' ? (double)count : result;
+}
+
+static double sum(struct parser *p);
+
+/* bool(...). SuperBench's documentation prints bool(min(...)))<1), with a bracket too many: the comparison is meant inside. */
+static double truth(struct parser *p) {
+    if (!sign(p, "(")) return wrong(p, "'(' expected after bool");
+    double v = expression(p);
+    if (!sign(p, ")")) return wrong(p, "')' expected");
+    for (; p->surplus > 0 && !p->wrong; p->surplus--) {
+        bool less = sign(p, "<"), more = !less && sign(p, ">"), equal = (less || more) && sign(p, "=");
+        if (!less && !more) break;
+        double right = sum(p);
+        v = less ? (equal ? v <= right : v < right) : (equal ? v >= right : v > right);
+        if (!sign(p, ")")) return wrong(p, "')' expected");
+    }
+    return isnan(v) ? NAN : v != 0;
 }
 
 static double atom(struct parser *p) {
@@ -78,9 +135,15 @@ static double atom(struct parser *p) {
         double v = expression(p);
         return sign(p, ")") ? fabs(v) : wrong(p, "')' expected");
     }
+    if (word(p, "bool")) return truth(p);
+    static const char *const functions[] = {"min", "max", "sum", "len"};
+    for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)
+        if (word(p, functions[i])) return over_values(p, functions[i]);
     if (word(p, p->name)) {
+        const double *values = NULL;
+        size_t n = 0;
         skip(p);
-        return *p->at == '[' ? label(p) : p->x;
+        return *p->at == '[' ? label(p, &values, &n) : p->x;
     }
     if (isdigit((unsigned char)*p->at) || *p->at == '.') {
         char *end;
@@ -90,7 +153,7 @@ static double atom(struct parser *p) {
             return v;
         }
     }
-    return wrong(p, "a number, the argument, abs(), True, False or '(' expected");
+    return wrong(p, "a number, the argument, abs(), bool(), min(), True, False or '(' expected");
 }
 
 static double unary(struct parser *p) {
@@ -135,19 +198,20 @@ static double sum(struct parser *p) {
 /* Chains as Python does: a < b < c. */
 static double comparison(struct parser *p) {
     double left = sum(p);
-    bool any = false, truth = true;
+    bool any = false, all = true, undecided = false;
     while (!p->wrong) {
         static const char *const operators[] = {"<=", ">=", "==", "!=", "<", ">"};
         size_t k = 0;
         while (k < 6 && !sign(p, operators[k])) k++;
         if (k == 6) break;
         double right = sum(p);
+        if (isnan(left) || isnan(right)) undecided = true; /* of what was not measured nothing is said */
         const bool holds[] = {left <= right, left >= right, left == right, left != right, left<right, left> right};
-        truth = truth && holds[k];
+        all = all && holds[k];
         any = true;
         left = right;
     }
-    return any ? truth : left;
+    return undecided ? NAN : any ? all : left;
 }
 
 static double negation(struct parser *p) {
@@ -193,6 +257,7 @@ int hm_expression(const char *text, double x, hm_label_fn label_of, void *contex
                   struct hm_error *err) {
     struct parser p = {.at = text, .x = x, .label = label_of, .context = context};
     size_t n = 0;
+    for (const char *c = text; *c; c++) p.surplus += *c == ')' ? 1 : *c == '(' ? -1 : 0;
     if (!word(&p, "lambda")) wrong(&p, "it does not begin with 'lambda'");
     skip(&p);
     while ((isalnum((unsigned char)*p.at) || *p.at == '_') && n + 1 < sizeof p.name) p.name[n++] = *p.at++;

@@ -24,7 +24,8 @@ struct hm_judgement {
     double *baseline; /* [nodes * metrics]; NaN: none */
     struct judged *node;
     double *violations; /* [rules] of the node at hand, for multi_rules */
-    size_t rule_at;
+    size_t rule_at, node_at;
+    double *stored; /* [metrics] of a rule that stores values */
 };
 
 static int add_text(char ***list, size_t *count, size_t *room, char *text) {
@@ -134,11 +135,47 @@ static int find_baselines(struct hm_judgement *j, const char *path, struct hm_er
 
 /* ---- rules ---- */
 
-static bool label_value(void *context, const char *name, double *value) {
+/* The benchmark that a metric or a pattern names: what stands before the first "/", or ":" where that is sooner ("model-benchmarks:stress/..."). */
+static size_t benchmark(const char *name) {
+    size_t n = strcspn(name, "/");
+    return strcspn(name, ":") < n ? strcspn(name, ":") : n;
+}
+
+/* Patterns match within the benchmark that they name, anywhere in the metric (superbench/analyzer/rule_base.py). */
+static bool matches(const regex_t *regex, const char *pattern, const char *metric) {
+    size_t n = benchmark(pattern);
+    return n == benchmark(metric) && strncmp(pattern, metric, n) == 0 && regexec(regex, metric, 0, NULL, 0) == 0;
+}
+
+/* The values of a rule's metrics on a node, each metric once; how many. */
+static size_t stored(const struct hm_judgement *j, const struct hm_rule *rule, size_t node, double *out) {
+    const struct hm_results *r = &j->r;
+    size_t n = 0;
+    for (size_t m = 0; m < r->metrics; m++) {
+        bool mine = false;
+        for (size_t p = 0; p < rule->pattern_count && !mine; p++) {
+            regex_t regex;
+            if (regcomp(&regex, rule->patterns[p], REG_EXTENDED | REG_NOSUB) != 0) continue;
+            mine = matches(&regex, rule->patterns[p], r->metric[m]);
+            regfree(&regex);
+        }
+        if (mine) out[n++] = r->value[node * r->metrics + m];
+    }
+    return n;
+}
+
+/* Of a rule before the one at hand: how many of its metrics were violated, or, of one that stores values, these. */
+static bool label_value(void *context, const char *name, double *value, const double **values, size_t *n) {
     const struct hm_judgement *j = context;
     for (size_t k = 0; k < j->rule_at; k++)
         if (strcmp(j->rules.rule[k].name, name) == 0) {
             *value = j->violations[k];
+            *values = NULL;
+            *n = 0;
+            if (j->rules.rule[k].kind == HM_RULE_STORE) {
+                *n = stored(j, &j->rules.rule[k], j->node_at, j->stored);
+                *values = j->stored;
+            }
             return true;
         }
     return false;
@@ -167,10 +204,12 @@ static int check_metric(struct hm_judgement *j, size_t node, const struct hm_rul
     struct judged *n = &j->node[node];
     const char *metric = j->r.metric[m];
     double value = j->r.value[node * j->r.metrics + m], base = j->baseline[node * j->r.metrics + m], result;
-    if (isnan(value))
-        return rule->kind == HM_RULE_FAILURE                         ? 0
-               : broken(n, rule, hm_sprintf("%s_miss", metric)) == 0 ? 1
-                                                                     : hm_fail_memory(err);
+    if (isnan(
+            value)) { /* a test that failed to give its result is a failed test, whatever the rule's own category; it violates no criterion */
+        const struct hm_rule missing = {.category = (char *)"FailedTest"};
+        if (rule->kind == HM_RULE_FAILURE) return 0;
+        return broken(n, &missing, hm_sprintf("%s_miss", metric)) == 0 ? 0 : hm_fail_memory(err);
+    }
     double x = value;
     if (rule->kind == HM_RULE_VARIANCE) {
         if (isnan(base) || base == 0) {
@@ -192,6 +231,12 @@ static int check_multi(struct hm_judgement *j, size_t node, const struct hm_rule
     struct hm_error why = {0};
     if (hm_expression(rule->criteria, 0, label_value, j, &result, &why) != 0)
         return hm_fail(err, HM_ERR_INPUT, "rule %s: %s; correct the criteria", rule->name, why.message);
+    if (isnan(result)) { /* nothing was stored that it could judge: nobody is accused, nobody is cleared */
+        j->node[node].unknown = true;
+        return add_reason(&j->node[node], hm_sprintf("%s: what it judges was not measured", rule->name)) == 0
+                   ? 0
+                   : hm_fail_memory(err);
+    }
     if (result == 0) return 0;
     return broken(&j->node[node], rule, hm_sprintf("%s:%s", rule->name, rule->criteria)) == 0 ? 1 : hm_fail_memory(err);
 }
@@ -207,7 +252,7 @@ static int check_pattern(struct hm_judgement *j, const struct hm_rule *rule, con
     bool *has = hm_alloc(r->nodes, sizeof *has);
     if (!has) status = hm_fail_memory(err);
     for (size_t m = 0; status == 0 && m < r->metrics; m++) {
-        if (regexec(&regex, r->metric[m], 0, NULL, 0) != 0) continue;
+        if (!matches(&regex, pattern, r->metric[m])) continue;
         found++;
         for (size_t i = 0; i < r->nodes; i++) has[i] = has[i] || !isnan(r->value[i * r->metrics + m]);
         if (taken[m]) continue; /* two patterns of a rule may find the same metric: it counts once */
@@ -239,15 +284,17 @@ static int apply_rules(struct hm_judgement *j, struct hm_error *err) {
     double *counts = hm_mul(nodes, rules + 1, &cells) ? hm_alloc(cells, sizeof *counts) : NULL;
     bool *taken = hm_alloc(j->r.metrics + 1, sizeof *taken);
     j->violations = hm_alloc(rules + 1, sizeof *j->violations);
-    int status = counts && taken && j->violations ? 0 : hm_fail_memory(err);
+    j->stored = hm_alloc(j->r.metrics + 1, sizeof *j->stored);
+    int status = counts && taken && j->violations && j->stored ? 0 : hm_fail_memory(err);
     for (size_t k = 0; status == 0 && k < rules; k++) {
         const struct hm_rule *rule = &j->rules.rule[k];
         double *mine = counts + k * nodes;
         memset(taken, 0, j->r.metrics * sizeof *taken);
-        for (size_t p = 0; status == 0 && rule->kind != HM_RULE_MULTI && p < rule->pattern_count; p++)
+        for (size_t p = 0; status == 0 && rule->kind <= HM_RULE_FAILURE && p < rule->pattern_count; p++)
             status = check_pattern(j, rule, rule->patterns[p], mine, taken, err);
         for (size_t i = 0; status == 0 && rule->kind == HM_RULE_MULTI && i < nodes; i++) {
             j->rule_at = k;
+            j->node_at = i;
             for (size_t b = 0; b < k; b++) j->violations[b] = counts[b * nodes + i];
             int hit = check_multi(j, i, rule, err);
             if (hit > 0) mine[i] = 1;
@@ -368,6 +415,7 @@ void hm_judgement_free(struct hm_judgement *j) {
     hm_free(j->node);
     hm_free(j->baseline);
     hm_free(j->violations);
+    hm_free(j->stored);
     json_decref(j->given);
     hm_rules_free(&j->rules);
     hm_results_free(&j->r);

@@ -31,14 +31,16 @@ long hm_results_metric(const struct hm_results *r, const char *name);
 double *hm_results_samples(const struct hm_results *r, size_t node, size_t metric, size_t *n);
 
 /* ---- expression.c: the lambdas of SuperBench's rules ---- */
-/* What `label["name"]` means. Unknown names: return false. */
-typedef bool (*hm_label_fn)(void *context, const char *name, double *value);
-/* Evaluates "lambda NAME: EXPRESSION" with NAME = x. Numbers, arithmetic, comparisons, and/or/not, a if c else b, abs,
- * True, False, label["rule"]. Nothing is executed but this. */
+/* What `label["name"]` means: a number (*n is 0), or the *n values that a rule has stored (label["name"].values()). Unknown names: return false. */
+typedef bool (*hm_label_fn)(void *context, const char *name, double *value, const double **values, size_t *n);
+/* Evaluates "lambda NAME: EXPRESSION" with NAME = x. Numbers, arithmetic, comparisons, and/or/not, a if c else b, abs, bool,
+ * True, False, label["rule"], and min, max, sum, len of label["rule"].values(). Nothing is executed but this. The result is NaN where a rule
+ * has stored no value. */
 int hm_expression(const char *text, double x, hm_label_fn label, void *context, double *result, struct hm_error *err);
 
 /* ---- rules.c ---- */
-enum hm_rule_kind { HM_RULE_VALUE, HM_RULE_VARIANCE, HM_RULE_MULTI, HM_RULE_FAILURE };
+/* STORE: keeps its metrics' values for multi_rules. SUMMARY: of SuperBench's result summary; judges nothing. */
+enum hm_rule_kind { HM_RULE_VALUE, HM_RULE_VARIANCE, HM_RULE_MULTI, HM_RULE_FAILURE, HM_RULE_STORE, HM_RULE_SUMMARY };
 struct hm_rule {
     char *name, *criteria, *category;
     enum hm_rule_kind kind;

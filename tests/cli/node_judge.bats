@@ -13,7 +13,7 @@ setup() { cd "$BATS_TEST_TMPDIR" || return; }
     expect '[.nodes[] | .verdict] == ["fail", "pass", "fail"]' out.json
     expect '.nodes[0].categories == ["KernelLaunch"]' out.json
     expect '.nodes[0].why == ["kernel-launch/event_overhead:0(B/L: 0.0060 VAL: 0.1000 VAR: 1577.85% Rule:lambda x:x>0.05)"]' out.json
-    expect '.nodes[2].categories | sort == ["FailedTest", "Mem"]' out.json
+    expect '.nodes[2].categories == ["FailedTest"]' out.json
     expect '.nodes[2].why | index("mem-bw/return_code(VAL: 1.0000 Rule:lambda x:x>0)") and index("mem-bw/H2D_Mem_BW:0_miss")' out.json
 }
 

@@ -33,7 +33,8 @@ static void one_sided(void **state) {
     assert_true(isnan(hm_one_sided(low, 3, high, 5, true)));
 }
 
-static bool label(void *context, const char *name, double *value) {
+static bool label(void *context, const char *name, double *value, const double **values, size_t *n) {
+    *values = NULL, *n = 0;
     (void)context;
     *value = strcmp(name, "rule4") == 0 ? 1 : 2;
     return strncmp(name, "rule", 4) == 0;
