@@ -28,7 +28,7 @@ struct record {
 
 struct builder {
     struct hm_edges *e;
-    bool uses_dp, overlapped;
+    bool uses_dp, overlapped, trailing;
     const struct hm_ref_op *op;
     size_t stages, chunks; /* chunks: model chunks of the whole model (vpp * pp) */
     struct stage_ops *stage;
@@ -421,10 +421,17 @@ static bool chunk_comes_again(const struct builder *b, const int32_t *ops, size_
     return false;
 }
 
-/* The last all-gather of a chunk gates its first forward. */
+/* The last all-gather of a chunk gates its first forward. One that starts after the stage's optimizer did is for the next step
+ * (Megatron-LM's distributed optimizer without overlap): it waits for the optimizer, and no forward of this step waits for it. */
 static void gate_forwards(struct builder *b, const struct stage_ops *st) {
-    const int32_t *gather = st->of[HM_PARAMS_ALL_GATHER];
-    size_t n = st->n[HM_PARAMS_ALL_GATHER];
+    const int32_t *gather = st->of[HM_PARAMS_ALL_GATHER], *optimizer = st->of[HM_OPTIMIZER];
+    size_t n = st->n[HM_PARAMS_ALL_GATHER], updates = st->n[HM_OPTIMIZER];
+    for (size_t i = 0; i < st->n[HM_PARAMS_ALL_GATHER]; i++)
+        if (updates && b->op[gather[i]].start_s >= b->op[optimizer[updates - 1]].start_s) {
+            wait_for(b, gather[i], optimizer[updates - 1]);
+            b->trailing = true;
+            if (i < n) n = i;
+        }
     for (size_t i = 0; i < n; i++)
         if (!chunk_comes_again(b, gather, i + 1, n, b->op[gather[i]].mc))
             wait_for(b, first_forward(b, st, b->op[gather[i]].mc), gather[i]);
@@ -613,7 +620,7 @@ struct hm_job *hm_job_pipeline(const struct hm_ref_op *ops, size_t n, int64_t dp
     }
     for (size_t i = 0; i < n && status == 0; i++) e.stream[i] = stream_of(e.op[i].type), e.peers[i] = e.op[i].type;
     if (status == 0) status = hm_job_assemble(job, &e, path, err);
-    if (status == 0) job->uses_dp = b.uses_dp, job->overlapped = b.overlapped;
+    if (status == 0) job->uses_dp = b.uses_dp, job->overlapped = b.overlapped, job->trailing = b.trailing;
     hm_edges_free(&e);
     hm_free(kept);
     if (status == 0) return job;

@@ -43,6 +43,7 @@ struct fill {
     double **copy;            /* [thread][step in block][slot] */
     struct hm_groups *groups; /* [thread] */
     atomic_size_t zeroed;
+    atomic_bool misordered;
 };
 
 void hm_grid_release(const struct hm_grid *g, size_t block, size_t lane, size_t lanes) {
@@ -77,11 +78,27 @@ static void turn_around(double *lane, double *copy, size_t slots) {
         for (size_t k = 0; k < HM_WIDTH; k++) lane[i * HM_WIDTH + k] = copy[k * slots + i];
 }
 
+/* Ops of a type of a worker are numbered by start; where a recording numbers them otherwise, its numbers are not to be trusted. */
+static bool in_order(const struct fill *f, const double *start, size_t width) {
+    const size_t rows = f->dense.stages * HM_OP_TYPES;
+    for (size_t r = 0; r < rows; r++)
+        for (uint32_t i = f->dense.first[r] + 1; i < f->dense.first[r + 1]; i++) {
+            if (f->dense.slot[i] == UINT32_MAX || f->dense.slot[i - 1] == UINT32_MAX) continue;
+            const double *x = start + (size_t)f->dense.slot[i - 1] * HM_WIDTH,
+                         *y = start + (size_t)f->dense.slot[i] * HM_WIDTH;
+            for (size_t k = 0; k < width; k++)
+                if (y[k] < x[k]) return false;
+        }
+    return true;
+}
+
 static void turn_lane(void *context, size_t index, int thread) {
     struct fill *f = context;
     const struct hm_grid *g = f->g;
     size_t block = index / g->lanes, lane = index % g->lanes;
     turn_around(hm_grid_lane(g, g->start, block, lane), f->copy[thread], g->slots);
+    if (!in_order(f, hm_grid_lane(g, g->start, block, lane), hm_grid_width(g, block)))
+        atomic_store(&f->misordered, true);
     turn_around(hm_grid_lane(g, g->duration, block, lane), f->copy[thread], g->slots);
     hm_grid_release(g, block, lane, 1);
 }
@@ -210,6 +227,10 @@ int hm_grid_fill(struct hm_grid *g, struct hm_recording *r, const struct hm_job 
     if (status == 0 && make_table(&f.dense, m) != 0) status = hm_fail_memory(err);
     if (status == 0) status = r->settle ? place_all(&f, r, threads, err) : hm_recording_read_dense(r, &f.dense, err);
     if (status == 0) status = derive(&f, threads, err);
+    if (status == 0 && f.misordered && !(r->settle && r->by_start)) {
+        r->by_start = true;
+        status = 1;
+    }
     if (status != 0) hm_grid_free(g);
     hm_free((void *)f.dense.first);
     hm_free((void *)f.dense.slot);

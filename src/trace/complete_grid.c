@@ -34,6 +34,7 @@ struct hm_settle {
     size_t n_sorted;
     uint32_t *expected; /* op of each reference row, ascending (hm_key_op) */
     size_t n_expected;
+    bool shared; /* different rows of the reference share a number */
 };
 
 static struct cell *cell_of(const struct hm_settle *s, uint64_t key) {
@@ -170,10 +171,13 @@ static int choose_reference(struct hm_settle *s, struct hm_error *err) {
     return 0;
 }
 
-static int by_key(const void *a, const void *b) {
+/* The ops of a type of a worker in a step, in the order in which they started. */
+static int by_start(const void *a, const void *b) {
     const struct hm_row *x = a, *y = b;
-    if (x->key != y->key) return (x->key > y->key) - (x->key < y->key);
+    uint64_t of_x = x->key >> HM_SEQ_BITS, of_y = y->key >> HM_SEQ_BITS;
+    if (of_x != of_y) return (of_x > of_y) - (of_x < of_y);
     if (x->start_s != y->start_s) return (x->start_s > y->start_s) - (x->start_s < y->start_s);
+    if (x->key != y->key) return (x->key > y->key) - (x->key < y->key);
     return (x->duration_s > y->duration_s) - (x->duration_s < y->duration_s);
 }
 
@@ -198,7 +202,7 @@ static int gather(struct hm_settle *s, const struct cell *only, enum cell_state 
         if (only ? cell == only : cell->state == state) s->sorted[k++] = *row;
     }
     s->n_sorted = k; /* fewer if a cell's repair has already left rows out */
-    qsort(s->sorted, k, sizeof *s->sorted, by_key);
+    qsort(s->sorted, k, sizeof *s->sorted, by_start);
     return 0;
 }
 
@@ -213,41 +217,6 @@ static int load_cell(struct hm_settle *s, const struct cell *cell, struct hm_err
 static bool same_row(const struct hm_row *a, const struct hm_row *b) {
     return a->key == b->key && a->start_s == b->start_s && a->duration_s == b->duration_s;
 }
-
-/* Lists the ops of the first cell with the reference sum. If even that one repeats rows (a file written twice), every
- * cell is put under repair. */
-static int list_expected(struct hm_settle *s, struct hm_error *err) {
-    struct cell *found = NULL;
-    for (size_t i = 0; i < s->steps * s->lanes && !found; i++)
-        if (s->cells[i].count && s->cells[i].sum == s->reference_sum) found = &s->cells[i];
-    uint32_t ops = found ? found->count : 0;
-    if (ops == 0 || ops > HM_MAX_CELL_OPS)
-        return hm_fail(err, HM_ERR_INPUT,
-                       "%s: one replica has %" PRIu32 " ops in one step, which no training step has; check step and "
-                       "dp_rank",
-                       s->r->path, ops);
-    if (load_cell(s, found, err) != 0 || gather(s, found, USABLE, err) != 0) return -1;
-    s->expected = hm_alloc(s->n_sorted, sizeof *s->expected);
-    if (!s->expected) return hm_fail_memory(err);
-    bool repeats = false;
-    s->n_expected = 0;
-    s->reference_sum = 0;
-    for (size_t i = 0; i < s->n_sorted; i++) {
-        uint32_t op = hm_key_op(s->sorted[i].key);
-        if (s->n_expected && s->expected[s->n_expected - 1] == op) {
-            repeats = true;
-            continue;
-        }
-        s->expected[s->n_expected++] = op;
-        s->reference_sum += hm_op_hash(op);
-    }
-    for (size_t i = 0; i < s->steps * s->lanes; i++)
-        s->cells[i].state =
-            repeats || s->cells[i].sum != s->reference_sum || s->cells[i].count != s->n_expected ? UNUSABLE : USABLE;
-    return 0;
-}
-
-/* ---- repair ---- */
 
 static uint32_t stage_and_type(uint64_t key) {
     return hm_key_op(key) >> HM_SEQ_BITS;
@@ -265,6 +234,59 @@ static size_t drop_duplicates(struct hm_settle *s) {
     s->n_sorted = kept;
     return dropped;
 }
+
+static int by_number_of_op(const void *a, const void *b) {
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* The ops of the sorted rows, ascending. Where rows share a number, or where numbers do not count, they are numbered by start. */
+static void number_expected(struct hm_settle *s) {
+    s->n_expected = s->n_sorted;
+    for (size_t i = 0; i < s->n_sorted; i++) s->expected[i] = hm_key_op(s->sorted[i].key);
+    qsort(s->expected, s->n_expected, sizeof *s->expected, by_number_of_op);
+    s->shared = false;
+    for (size_t i = 1; i < s->n_expected; i++) s->shared |= s->expected[i] == s->expected[i - 1];
+    uint32_t seq = 0;
+    for (size_t i = 0; (s->shared || s->r->by_start) && i < s->n_expected; i++) {
+        uint32_t of = stage_and_type(s->sorted[i].key);
+        seq = i && of == stage_and_type(s->sorted[i - 1].key) ? seq + 1 : 0;
+        s->expected[i] = of << HM_SEQ_BITS | seq;
+    }
+}
+
+/* Lists the ops of the first cell with the reference sum. If even that one repeats rows (a file written twice) or numbers, every cell is put
+ * under repair. 1: several ranks of one worker were recorded; now that this is known, read again. */
+static int list_expected(struct hm_settle *s, struct hm_error *err) {
+    struct cell *found = NULL;
+    for (size_t i = 0; i < s->steps * s->lanes && !found; i++)
+        if (s->cells[i].count && s->cells[i].sum == s->reference_sum) found = &s->cells[i];
+    uint32_t ops = found ? found->count : 0;
+    if (ops == 0 || ops > HM_MAX_CELL_OPS)
+        return hm_fail(err, HM_ERR_INPUT,
+                       "%s: one replica has %" PRIu32 " ops in one step, which no training step has; check step and "
+                       "dp_rank",
+                       s->r->path, ops);
+    if (load_cell(s, found, err) != 0 || gather(s, found, USABLE, err) != 0) return -1;
+    s->expected = hm_alloc(s->n_sorted, sizeof *s->expected);
+    if (!s->expected) return hm_fail_memory(err);
+    bool all = drop_duplicates(s) > 0 || s->r->by_start;
+    number_expected(s);
+    if (s->shared && s->r->table) {
+        size_t at = (size_t)(found - s->cells);
+        int status = hm_table_merge_ranks(s->r->table, s->r, s->number[at / s->lanes], (uint32_t)(at % s->lanes), err);
+        if (status != 0) return status;
+    }
+    s->reference_sum = 0;
+    for (size_t i = 0; i < s->n_expected; i++) s->reference_sum += hm_op_hash(s->expected[i]);
+    for (size_t i = 0; i < s->steps * s->lanes; i++)
+        s->cells[i].state =
+            all || s->shared || s->cells[i].sum != s->reference_sum || s->cells[i].count != s->n_expected ? UNUSABLE
+                                                                                                          : USABLE;
+    return 0;
+}
+
+/* ---- repair ---- */
 
 /* Whether rows[0..n-1] of one cell are the expected ops up to numbering; if so, numbers them as expected. */
 static bool fits(const struct hm_settle *s, struct hm_row *rows, size_t n, bool *renumbered) {
@@ -369,8 +391,10 @@ static int repair_cells(struct hm_settle *s, char **why, struct hm_error *err) {
         hm_drop(s->r, "rows", repairs.duplicates, "written twice: same op, same times") != 0)
         status = hm_fail_memory(err);
     if (status == 0 && repairs.renumbered &&
-        hm_drop(s->r, "numberings", repairs.renumbered,
-                "seq_id of a replica's step had gaps; its ops were numbered in their order") != 0)
+        hm_drop(s->r, "numberings", repairs.renumbered, "%s",
+                s->shared        ? "different ops share a seq_id; they were numbered in their order"
+                : s->r->by_start ? "seq_id does not follow the order of the starts; ops were numbered in that order"
+                                 : "seq_id of a replica's step had gaps; its ops were numbered in their order") != 0)
         status = hm_fail_memory(err);
     return status;
 }
@@ -500,9 +524,12 @@ static int choose_and_report(struct hm_settle *s, const char *why, struct hm_err
 
 /* ---- the reference cell ---- */
 
-static int by_side_key(const void *a, const void *b) {
-    uint64_t x = ((const struct hm_side_row *)a)->key, y = ((const struct hm_side_row *)b)->key;
-    return (x > y) - (x < y);
+static int by_side_start(const void *a, const void *b) {
+    const struct hm_side_row *x = a, *y = b;
+    uint64_t of_x = x->key >> HM_SEQ_BITS, of_y = y->key >> HM_SEQ_BITS;
+    if (of_x != of_y) return (of_x > of_y) - (of_x < of_y);
+    if (x->start_s != y->start_s) return (x->start_s > y->start_s) - (x->start_s < y->start_s);
+    return (x->key > y->key) - (x->key < y->key);
 }
 
 /* The model is built from the first kept replica in the first kept step, as the artefact does (DP rank 0, first step). */
@@ -514,7 +541,7 @@ static int read_reference(struct hm_settle *s, struct hm_error *err) {
     if (load_cell(s, cell, err) != 0 || gather(s, cell, USABLE, err) != 0) return -1;
     bool have = true;
     for (int attempt = 0; attempt < 2; attempt++) {
-        if (r->sides) qsort(r->side, r->sides, sizeof *r->side, by_side_key);
+        if (r->sides) qsort(r->side, r->sides, sizeof *r->side, by_side_start);
         size_t k = 0;
         have = true;
         r->n_ref = 0;
@@ -536,11 +563,12 @@ static int read_reference(struct hm_settle *s, struct hm_error *err) {
                 break;
             }
             if (hm_recording_check_side(r, &r->side[k], err) != 0) return -1;
-            uint64_t used = r->side[k].key;
+            const struct hm_side_row used = r->side[k];
             r->ref[r->n_ref++] = (struct hm_ref_op){
                 hm_key_stage(row->key), hm_key_type(row->key), hm_key_seq(row->key), r->side[k].mc,
                 r->side[k].mb,          r->side[k].gmc,        row->start_s,         row->start_s + row->duration_s};
-            while (k < r->sides && r->side[k].key == used) k++; /* duplicates */
+            while (k < r->sides && r->side[k].key == used.key && r->side[k].start_s == used.start_s)
+                k++; /* duplicates */
         }
         if (have || attempt == 1 || !r->table) break;
         if (hm_table_read_cell(r->table, r, r->steps[0], dp, err) != 0) return -1;
@@ -560,6 +588,10 @@ void hm_settle_free(struct hm_settle *s) {
 }
 
 int hm_settle(struct hm_recording *r, struct hm_error *err) {
+    if (r->step_table->count == 0 && r->n_dropped)
+        return hm_fail(err, HM_ERR_INPUT,
+                       "%s: holds no row of a known op type with usable times: %zu %s: %s; is it a training trace?",
+                       r->path, r->dropped[0].count, r->dropped[0].what, r->dropped[0].why);
     if (r->step_table->count == 0)
         return hm_fail(err, HM_ERR_INPUT, "%s: holds no row of a known op type; is it a training trace?", r->path);
     struct hm_settle *s = r->settle = hm_alloc(1, sizeof *s);

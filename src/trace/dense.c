@@ -69,9 +69,9 @@ static int32_t any_negative(const int32_t *x, size_t n) {
     return any;
 }
 
-static bool all_times(const double *x, size_t n) {
+static bool all_times(const double *x, size_t n, double least) {
     int bad = 0;
-    for (size_t i = 0; i < n; i++) bad |= !(x[i] >= 0 && x[i] < INFINITY);
+    for (size_t i = 0; i < n; i++) bad |= !(x[i] >= least) | !hm_is_time(x[i]);
     return !bad;
 }
 
@@ -100,7 +100,7 @@ static bool place(struct hm_dense *d, const struct hm_column *column, size_t fir
     const double *start = numbers(column[HM_DENSE_START], first, n, times[0]),
                  *duration = numbers(column[HM_DENSE_DURATION], first, n, times[1]);
     if ((any_negative(dp, n) | any_negative(stage, n) | any_negative(type, n) | any_negative(seq, n)) < 0 ||
-        !all_times(start, n) || !all_times(duration, n))
+        !all_times(start, n, -INFINITY) || !all_times(duration, n, 0))
         return false;
     struct arrival arrival = {0};
     int64_t last_step = -1;

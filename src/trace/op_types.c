@@ -1,6 +1,7 @@
 /* op_types.c - the table of op types. */
 #include "op_types.h"
 
+#include <ctype.h>
 #include <string.h>
 
 const struct hm_op_type_info hm_op_types[HM_OP_TYPES] = {
@@ -21,12 +22,26 @@ const struct hm_op_type_info hm_op_types[HM_OP_TYPES] = {
     [HM_GC] = {"gc", "gc", HM_ALONE, false},
 };
 
+/* As people spell them: capitals, underscores or blanks for hyphens, blanks around. */
+static int find_spelled_otherwise(const char *name, size_t length) {
+    char text[40];
+    while (length && name[0] == ' ') name++, length--;
+    while (length && name[length - 1] == ' ') length--;
+    if (length == 0 || length >= sizeof text) return -1;
+    for (size_t i = 0; i < length; i++)
+        text[i] = name[i] == '_' || name[i] == ' ' ? '-' : (char)tolower((unsigned char)name[i]);
+    text[length] = 0;
+    for (int t = 0; t < HM_OP_TYPES; t++)
+        if (strcmp(hm_op_types[t].name, text) == 0) return t;
+    return -1;
+}
+
 int hm_op_type_find(const char *name, size_t length) {
     for (int t = 0; t < HM_OP_TYPES; t++) {
         const char *n = hm_op_types[t].name;
-        if (n[0] == name[0] && strlen(n) == length && memcmp(n, name, length) == 0) return t;
+        if (length && n[0] == name[0] && strlen(n) == length && memcmp(n, name, length) == 0) return t;
     }
-    return -1;
+    return find_spelled_otherwise(name, length);
 }
 
 /* forward-send and -recv share family 2, backward-send and -recv family 3; everything else keeps its order. */

@@ -161,8 +161,50 @@ static int name_empty_stages(struct hm_recording *r, int64_t stages) {
     return 0;
 }
 
+/* Back to the freshly opened file. */
+static void start_over(struct hm_recording *r) {
+    hm_recording_forget(r);
+    hm_rows_free(&r->rows);
+    hm_settle_free(r->settle);
+    r->settle = NULL;
+    hm_free(r->groups);
+    r->groups = NULL;
+    r->n_groups = r->seen = 0;
+    r->spill = false;
+    memset((void *)r->step_table->number, 0, HM_STEP_TABLE * sizeof *r->step_table->number);
+    r->step_table->count = 0;
+    for (size_t i = r->n_kept_drops; i < r->n_dropped; i++) {
+        hm_free(r->dropped[i].what);
+        hm_free(r->dropped[i].why);
+    }
+    r->n_dropped = r->n_kept_drops;
+}
+
+/* seq_id is the number of an op among those of its type by start: where it is not, times have the last word. */
+static bool is_misordered(const struct hm_recording *r) {
+    for (size_t i = 1; i < r->n_ref; i++)
+        if (r->ref[i].stage == r->ref[i - 1].stage && r->ref[i].type == r->ref[i - 1].type &&
+            r->ref[i].start_s < r->ref[i - 1].start_s)
+            return true;
+    return false;
+}
+
 int hm_recording_settle(struct hm_recording *r, struct hm_error *err) {
-    return read_rows(r, err) == 0 ? hm_settle(r, err) : -1;
+    for (int tries = 0;; tries++) {
+        int status = read_rows(r, err);
+        if (status == 0) status = hm_settle(r, err);
+        if (status == 0 && !r->by_start && is_misordered(r)) {
+            r->by_start = true;
+            status = 1;
+        }
+        if (status <= 0 || tries == 3) return status;
+        start_over(r);
+    }
+}
+
+int hm_recording_settle_again(struct hm_recording *r, struct hm_error *err) {
+    start_over(r);
+    return hm_recording_settle(r, err);
 }
 
 /* ---- complete recordings ---- */

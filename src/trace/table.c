@@ -56,7 +56,7 @@ static void list_files(const struct hm_table *t, enum group group, struct hm_str
 }
 
 /* The relation in SQL. Columns of several files get the widest of their types. */
-static void make_relation(const struct hm_inputs *in, struct hm_str files[GROUPS], struct hm_str *s) {
+static void make_relation(const struct hm_inputs *in, struct hm_str files[GROUPS], bool cut, struct hm_str *s) {
     static const char *const call[GROUPS] = {
         "read_parquet(%s%s, hive_partitioning=false)",
         "read_csv(%s%s, header=true, hive_partitioning=false, compression='none')",
@@ -68,7 +68,10 @@ static void make_relation(const struct hm_inputs *in, struct hm_str files[GROUPS
         if (used > 1) hm_str_add(s, done++ ? " UNION ALL BY NAME SELECT * FROM " : "(SELECT * FROM ");
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
-        hm_str_add(s, call[g], files[g].text, in->n > 1 ? ", union_by_name=true" : "");
+        hm_str_add(s, call[g], files[g].text,
+                   g == CSV && cut ? ", union_by_name=true, null_padding=true" /* what a cut line lacks is nothing */
+                   : in->n > 1     ? ", union_by_name=true"
+                                   : "");
 #pragma GCC diagnostic pop
     }
     if (used > 1) hm_str_add(s, ")");
@@ -105,11 +108,13 @@ static int open_session(struct hm_table *t, int threads, struct hm_error *err) {
     struct hm_str files[GROUPS] = {0}, relation = {0};
     bool failed = false;
     if (open_files(t, err) != 0) return -1;
+    for (size_t i = 0; i < t->in->n; i++)
+        if (group_of(&t->in->file[i]) == CSV && hm_table_is_cut(&t->in->file[i])) t->cut = t->in->file[i].path;
     for (int g = 0; g < GROUPS; g++) {
         list_files(t, (enum group)g, &files[g]);
         failed |= files[g].failed;
     }
-    if (!failed) make_relation(t->in, files, &relation);
+    if (!failed) make_relation(t->in, files, t->cut != NULL, &relation);
     t->relation = relation.text;
     int status = failed || relation.failed ? hm_fail_memory(err) : open_database(t, threads, err);
     bool counted = !files[CSV].length && !files[CSV_GZIP].length; /* only Parquet says how many rows it has */

@@ -25,6 +25,9 @@ struct hm_table {
     int *files;       /* [in->n] open: DuckDB knows them by their descriptors only (base/database.h) */
     size_t n_files;
     int64_t file_bytes;
+    bool merged;       /* of several ranks of a worker the slowest counts (table_ranks.c) */
+    const char *cut;   /* a CSV file whose last line is not whole */
+    bool cut_reported; /* in what was left out */
     size_t total_rows; /* 0: not known before reading */
     struct hm_database database;
     char *expression[COLUMNS]; /* how to get the column as BIGINT or DOUBLE */
@@ -37,14 +40,19 @@ struct hm_table {
     size_t row_limit;
     _Atomic bool stop, over_limit;
     _Atomic int64_t first_step, max_rank, max_mc, max_dp;
-    _Atomic size_t done, unknown; /* unknown: rows of op types that are not known */
-    pthread_mutex_t lock;         /* guards what follows */
+    _Atomic size_t done, unknown, bad; /* unknown: rows of op types that are not known; bad: whose times are none */
+    pthread_mutex_t lock;              /* guards what follows */
+    char first_bad[300];               /* what is wrong with the first bad row */
     struct hm_error *err;
     bool failed;
 };
 
 /* Runs a query. Its complaint becomes the error, without the path that DuckDB puts into it. */
 int hm_table_run(struct hm_table *t, const char *sql, duckdb_result *result, struct hm_error *err);
+
+/* ---- table_cut.c ---- */
+/* Whether the last line of a CSV file has fewer fields than its first. */
+bool hm_table_is_cut(const struct hm_input *file);
 
 /* ---- table_columns.c ---- */
 /* Finds out how to get each column: t->expression and t->width. */

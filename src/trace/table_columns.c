@@ -1,6 +1,7 @@
 /* table_columns.c - how to get each column of an op table as the number it stands for, whatever type the file gives it. */
 #include "table.h"
 
+#include <ctype.h>
 #include <string.h>
 
 const char *const hm_table_column[COLUMNS] = {"step",     "dp_rank", "stage", "optype", "seq_id", "start_ts",
@@ -74,7 +75,7 @@ static int column_expression(struct hm_table *t, int column, const char *type, s
     } else if (number && (is_integer_type(type) || is_real_type(type))) {
         format = "CAST(\"%s\" AS DOUBLE)";
     } else if (number && text) {
-        format = "TRY_CAST(\"%s\" AS DOUBLE)";
+        format = "coalesce(TRY_CAST(\"%1$s\" AS DOUBLE), TRY_CAST(replace(\"%1$s\", ',', '.') AS DOUBLE))"; /* 0,5 s */
     } else if (!number && is_integer_type(type)) {
         format = strcmp(type, "UBIGINT") == 0 ? "TRY_CAST(\"%s\" AS BIGINT)" : "CAST(\"%s\" AS BIGINT)";
     } else if (!number && is_real_type(type)) { /* how pandas stores integers once one is missing */
@@ -96,30 +97,130 @@ static int column_expression(struct hm_table *t, int column, const char *type, s
     return t->expression[column] ? 0 : hm_fail_memory(err);
 }
 
-int hm_table_inspect(struct hm_table *t, struct hm_error *err) {
+/* ---- columns as people name them ---- */
+
+/* What else a column is called; what a trace can do without stands as "" at the end: -1 then. */
+static const char *const other_names[COLUMNS][6] = {
+    [C_DP] = {"dp", "data_parallel_rank"},  [C_STAGE] = {"pp_rank", "pp", "pipeline_rank", "stage_id"},
+    [C_OPTYPE] = {"op_type", "op", "type"}, [C_SEQ] = {"seq", "sequence", ""},
+    [C_START] = {"start", "start_time"},    [C_DURATION] = {"dur", "duration_s"},
+    [C_RANK] = {"global_rank", ""},         [C_MC] = {"model_chunk", "chunk", ""},
+    [C_MB] = {"mb", "microbatch", ""},      [C_GMC] = {""}};
+
+/* "DP Rank " is dp_rank. */
+static void plain_name(const char *name, char *text, size_t size) {
+    size_t n = 0;
+    while (*name == ' ') name++;
+    for (; *name && n + 1 < size; name++)
+        text[n++] = *name == ' ' || *name == '-' ? '_' : (char)tolower((unsigned char)*name);
+    while (n && text[n - 1] == '_') n--;
+    text[n] = 0;
+}
+
+static bool names_column(const char *plain, int column) {
+    if (strcmp(plain, hm_table_column[column]) == 0) return true;
+    for (size_t k = 0; k < 6 && other_names[column][k]; k++)
+        if (*plain && strcmp(plain, other_names[column][k]) == 0) return true;
+    return false;
+}
+
+static bool may_lack(int column) {
+    for (size_t k = 0; k < 6 && other_names[column][k]; k++)
+        if (!*other_names[column][k]) return true;
+    return false;
+}
+
+/* A name in SQL. */
+static void quote_name(struct hm_str *sql, const char *name) {
+    hm_str_add(sql, "\"");
+    for (; *name; name++) hm_str_add(sql, *name == '"' ? "\"\"" : "%c", *name);
+    hm_str_add(sql, "\"");
+}
+
+/* The column of the file that is to be `column`: by its own name, else by another; -1: none. */
+static int64_t find_column(duckdb_result *result, int column) {
+    int64_t found = -1;
+    for (idx_t i = 0; i < duckdb_row_count(result); i++) {
+        char *name = duckdb_value_varchar(result, 0, i), plain[64] = "";
+        if (name && strcmp(name, hm_table_column[column]) == 0) {
+            duckdb_free(name);
+            return (int64_t)i;
+        }
+        if (name) plain_name(name, plain, sizeof plain);
+        if (found < 0 && names_column(plain, column)) found = (int64_t)i;
+        duckdb_free(name);
+    }
+    return found;
+}
+
+/* Puts a selection around the relation that has all columns under their names. Files that have them are left as they are, for then the
+ * reader can do more by itself. */
+static int rename_columns(struct hm_table *t, duckdb_result *result, bool *renamed, struct hm_error *err) {
+    struct hm_str sql = {0};
+    hm_str_add(&sql, "(SELECT ");
+    for (int k = 0; k < COLUMNS; k++) {
+        int64_t at = find_column(result, k);
+        char *name = at >= 0 ? duckdb_value_varchar(result, 0, (idx_t)at) : NULL;
+        if (at < 0 && !may_lack(k)) {
+            hm_str_free(&sql);
+            return hm_fail(
+                err, HM_ERR_INPUT,
+                "%s: has no column %s; a trace has dp_rank, stage, step, optype, start_ts, duration and, where known, "
+                "rank, seq_id, mc, mb_id, gmc",
+                t->path, hm_table_column[k]);
+        }
+        *renamed = *renamed || !name || strcmp(name, hm_table_column[k]) != 0;
+        hm_str_add(&sql, k ? ", " : "");
+        if (name)
+            quote_name(&sql, name);
+        else if (k == C_SEQ) /* numbered by start within its worker, step and type, by the reader below */
+            hm_str_add(&sql, "0::INTEGER");
+        else
+            hm_str_add(&sql, "-1::INTEGER");
+        hm_str_add(&sql, " AS %s", hm_table_column[k]);
+        duckdb_free(name);
+    }
+    hm_str_add(&sql, " FROM %s)", t->relation);
+    if (sql.failed) {
+        hm_str_free(&sql);
+        return hm_fail_memory(err);
+    }
+    if (!*renamed) {
+        hm_str_free(&sql);
+        return 0;
+    }
+    hm_free(t->relation);
+    t->relation = sql.text;
+    return 0;
+}
+
+static int describe(struct hm_table *t, duckdb_result *result, struct hm_error *err) {
     char *sql = hm_sprintf("DESCRIBE SELECT * FROM %s", t->relation);
     if (!sql) return hm_fail_memory(err);
-    duckdb_result result;
-    int status = hm_table_run(t, sql, &result, err);
+    int status = hm_table_run(t, sql, result, err);
     hm_free(sql);
-    if (status != 0) return -1;
+    return status;
+}
+
+int hm_table_inspect(struct hm_table *t, struct hm_error *err) {
+    duckdb_result result;
+    bool renamed = false;
+    if (describe(t, &result, err) != 0) return -1;
+    int status = rename_columns(t, &result, &renamed, err);
+    if (status == 0 && renamed) {
+        duckdb_destroy_result(&result);
+        if (describe(t, &result, err) != 0) return -1;
+    }
     idx_t n = duckdb_row_count(&result);
     for (int k = 0; k < COLUMNS && status == 0; k++) {
-        bool found = false;
-        for (idx_t i = 0; i < n && !found && status == 0; i++) {
+        hm_free(t->expression[k]);
+        t->expression[k] = NULL;
+        for (idx_t i = 0; i < n && !t->expression[k] && status == 0; i++) {
             char *name = duckdb_value_varchar(&result, 0, i), *type = duckdb_value_varchar(&result, 1, i);
-            if (name && type && strcmp(name, hm_table_column[k]) == 0) {
-                found = true;
-                status = column_expression(t, k, type, err);
-            }
+            if (name && type && strcmp(name, hm_table_column[k]) == 0) status = column_expression(t, k, type, err);
             duckdb_free(name);
             duckdb_free(type);
         }
-        if (!found && status == 0)
-            status = hm_fail(err, HM_ERR_INPUT,
-                             "%s: has no column %s; a trace has dp_rank, stage, rank, step, optype, start_ts, "
-                             "duration, seq_id, mc, mb_id, gmc",
-                             t->path, hm_table_column[k]);
     }
     duckdb_destroy_result(&result);
     return status;

@@ -36,42 +36,57 @@ static bool is_null(const struct chunk *c, int column, idx_t i) {
     return c->valid[column] && !duckdb_validity_row_is_valid(c->valid[column], i);
 }
 
-/* Says what is wrong with row i in the words of the trace. Only called when something is. */
-static void describe_bad_row(struct hm_table *t, const struct chunk *c, idx_t i, const char *type) {
+/* Says what is wrong with row i in the words of the trace; false: it is its place, which is outside of any layout. Only called when
+ * something is wrong. */
+static bool describe_bad_row(const struct chunk *c, idx_t i, const char *type, char *text, size_t size) {
     static const struct {
         int column;
         int64_t limit;
     } integers[] = {{C_STEP, INT64_MAX}, {C_STAGE, HM_MAX_STAGES}, {C_DP, HM_MAX_DP}, {C_SEQ, HM_MAX_SEQ}};
-    char where[300] = "";
+    char where[200] = "";
     for (size_t k = 0; k < 4; k++) {
         int column = integers[k].column;
         if (is_null(c, column, i)) {
-            fail_once(t, HM_ERR_INPUT, "a row of %s%s has no usable %s; repair the file or leave that row out", type,
-                      where, hm_table_column[column]);
-            return;
+            (void)snprintf(text, size, "a row of %s%s has no usable %s", type, where, hm_table_column[column]);
+            return false;
         }
         int64_t value = c->integer[column][i];
         size_t n = strlen(where);
         (void)snprintf(where + n, sizeof where - n, "%s %s %" PRId64, n ? "," : " at", hm_table_column[column], value);
         if (value < 0 || value >= integers[k].limit) {
-            fail_once(t, HM_ERR_INPUT,
-                      "%s%s: %s is outside the layout (0 to %" PRId64 "); repair the file or leave that row out", type,
-                      where, hm_table_column[column], integers[k].limit - 1);
-            return;
+            (void)snprintf(text, size, "%s%s: %s is outside the layout (0 to %" PRId64 ")", type, where,
+                           hm_table_column[column], integers[k].limit - 1);
+            return false;
         }
     }
     for (int column = C_START; column <= C_DURATION; column++) {
         double value = is_null(c, column, i) ? NAN : c->number[column][i];
-        if (isfinite(value) && value >= 0) continue;
-        fail_once(t, HM_ERR_INPUT,
-                  "%s%s: %s is %s; times are finite seconds, not negative: repair the file or leave that row out", type,
-                  where, hm_table_column[column],
-                  isnan(value)   ? "not a number"
-                  : isinf(value) ? "infinite"
-                                 : "negative");
-        return;
+        if (hm_is_time(value) && (column == C_START || value >= 0)) continue;
+        (void)snprintf(text, size, "%s%s: %s is %s", type, where, hm_table_column[column],
+                       isnan(value)        ? "not a number"
+                       : isinf(value)      ? "infinite"
+                       : hm_is_time(value) ? "negative"
+                                           : "no time in seconds");
+        break;
     }
-    fail_once(t, HM_ERR_INPUT, "%s%s: unusable row; repair the file or leave that row out", type, where);
+    return true;
+}
+
+/* A row whose times are none costs the step that it belongs to, not the answer: it is passed over, and its cell is not whole. */
+static bool pass_over_bad_row(struct hm_table *t, const struct chunk *c, idx_t i, const char *type) {
+    char text[sizeof t->first_bad] = "";
+    bool placed = describe_bad_row(c, i, type, text, sizeof text);
+    /* what a cut line lacks is where it stands */
+    if ((!placed && !t->cut) || t->check_only) {
+        fail_once(t, HM_ERR_INPUT, "%s%s: repair the file or leave that row out", text,
+                  placed ? "; times are finite seconds, durations not negative" : "");
+        return false;
+    }
+    pthread_mutex_lock(&t->lock);
+    if (placed && !t->first_bad[0]) memcpy(t->first_bad, text, sizeof text);
+    pthread_mutex_unlock(&t->lock);
+    if (placed) atomic_fetch_add(&t->bad, 1);
+    return true;
 }
 
 static int32_t small(const struct chunk *c, int column, idx_t i) {
@@ -162,11 +177,12 @@ static void take_chunk(struct hm_table *t, const struct chunk *c, idx_t n) {
                 seq = c->integer[C_SEQ][i];
         double start = c->number[C_START][i], duration = c->number[C_DURATION][i];
         bool good = step >= 0 && dp >= 0 && dp < HM_MAX_DP && stage >= 0 && stage < HM_MAX_STAGES && seq >= 0 &&
-                    seq < HM_MAX_SEQ && start >= 0 && duration >= 0 && start < INFINITY && duration < INFINITY;
+                    seq < HM_MAX_SEQ && hm_is_time(start) && duration >= 0 && hm_is_time(duration);
         for (int k = C_STEP; k <= C_DURATION && good; k++) good = !is_null(c, k, i);
         if (!good) {
-            describe_bad_row(t, c, i, hm_op_types[type].name);
-            return;
+            if (!pass_over_bad_row(t, c, i, hm_op_types[type].name)) return;
+            if (row) row->key = HM_KEY_DEAD;
+            continue;
         }
         if (t->check_only) continue;
         if (step != last_step) {
@@ -329,6 +345,8 @@ void hm_table_clear_sightings(struct hm_table *t) {
     atomic_store(&t->max_dp, -1);
     atomic_store(&t->done, 0);
     atomic_store(&t->unknown, 0);
+    atomic_store(&t->bad, 0);
+    t->first_bad[0] = 0;
 }
 
 static void take_most(int64_t *most, int64_t value) {
@@ -384,6 +402,22 @@ static int report_unknown(struct hm_table *t, struct hm_recording *r, const char
     return status == 0 ? 0 : hm_fail_memory(err);
 }
 
+/* What was passed over. */
+static int report_passed_over(struct hm_table *t, struct hm_recording *r, const char *where, struct hm_error *err) {
+    size_t bad = atomic_load(&t->bad);
+    if (t->cut && !t->cut_reported) {
+        t->cut_reported = true;
+        if (hm_drop(
+                r, "rows", 1,
+                "the last line of %s is cut short: what should follow it is missing, whole replicas or steps perhaps",
+                t->cut) != 0)
+            return hm_fail_memory(err);
+    }
+    if (bad && hm_drop(r, "rows", bad, "no times of an op; the first: %s", t->first_bad) != 0)
+        return hm_fail_memory(err);
+    return report_unknown(t, r, where, err);
+}
+
 int hm_table_read(struct hm_table *t, struct hm_recording *r, int64_t first_step, int64_t last_step, size_t row_limit,
                   bool count_dropped, struct hm_error *err) {
     t->recording = r;
@@ -399,7 +433,7 @@ int hm_table_read(struct hm_table *t, struct hm_recording *r, int64_t first_step
     if (!where) return hm_fail_memory(err);
     struct hm_error reader = {0};
     int status = sink_rows(t, where, &reader);
-    if (status == 0 && count_dropped) status = report_unknown(t, r, where, &reader);
+    if (status == 0 && count_dropped) status = report_passed_over(t, r, where, &reader);
     hm_free(where);
     if (atomic_load(&t->over_limit)) return 1;
     if (status != 0) {

@@ -26,6 +26,11 @@ enum { HM_MAX_CHUNKS = 1 << 12 }; /* model chunks of a stage: there are never mo
 enum { HM_MAX_CELL_OPS = 1 << 20 };
 #define HM_KEY_DEAD UINT64_MAX /* a row that was left out */
 
+/* Seconds that a clock can show: 1e18 ns since 1970 pass, 1e300 does not. */
+static inline bool hm_is_time(double s) {
+    return s > -1e20 && s < 1e20;
+}
+
 static inline uint64_t hm_key(uint32_t step, uint32_t dp, uint32_t stage, uint32_t type, uint32_t seq) {
     return ((((uint64_t)step << HM_DP_BITS | dp) << HM_STAGE_BITS | stage) << HM_TYPE_BITS | type) << HM_SEQ_BITS | seq;
 }
@@ -167,6 +172,8 @@ struct hm_recording {
     size_t n_ref;
     struct hm_dropped *dropped;
     size_t n_dropped, dropped_capacity;
+    size_t n_kept_drops; /* the first ones, which stay when the rows are read again */
+    bool by_start;       /* seq_id does not follow the starts: ops are numbered by start */
 };
 
 struct hm_side_row {
@@ -191,6 +198,8 @@ int hm_recording_read_dense(struct hm_recording *r, struct hm_dense *d, struct h
 void hm_recording_forget(struct hm_recording *r);
 /* Reads rows and chooses which replicas and steps to keep; any recording. */
 int hm_recording_settle(struct hm_recording *r, struct hm_error *err);
+/* The same from the start, once more is known of the recording (by_start). */
+int hm_recording_settle_again(struct hm_recording *r, struct hm_error *err);
 /* Completes the layout from metadata (NULL: none) and what was seen. Last. */
 int hm_recording_layout(struct hm_recording *r, const char *meta_path, struct hm_error *err);
 /* Open and settle and layout in one. */
@@ -264,6 +273,9 @@ struct hm_table_span {
     int64_t first_step, last_step, max_dp, max_rank;
 };
 int hm_table_measure(struct hm_table *t, struct hm_table_span *span, struct hm_error *err);
+/* If several ranks of one worker have rows in that cell (all ranks of a TP group), the table becomes one in which the slowest of them counts
+ * for each op, which is said in r->dropped, and 1 is returned: read again. */
+int hm_table_merge_ranks(struct hm_table *t, struct hm_recording *r, int64_t step, uint32_t dp, struct hm_error *err);
 /* Reads mc, mb_id, gmc of one cell into r->side. */
 int hm_table_read_cell(struct hm_table *t, struct hm_recording *r, int64_t step, uint32_t dp, struct hm_error *err);
 

@@ -439,8 +439,8 @@ static int analyze(struct run *r) {
             r->err, HM_ERR_INPUT,
             "%s: the ideal step takes %g s and the replayed one %g s; the durations are no seconds of a training step",
             r->t->recording->path, ideal, original);
-    if (fill_steps(r, ideal, ideal_span) != 0 || fill_lost_time(r) != 0 || fill_op_types(r, ideal) != 0 ||
-        fill_places(r, ideal) != 0)
+    if (fill_steps(r, r->t->job->trailing ? ideal_span : ideal, ideal_span) != 0 || fill_lost_time(r) != 0 ||
+        fill_op_types(r, ideal) != 0 || fill_places(r, ideal) != 0)
         return hm_fail_memory(r->err);
     if (share_of_slowest(r, a->replayed_s, ideal_span) != 0) return -1;
     if (r->stages > 1)

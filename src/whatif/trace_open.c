@@ -87,6 +87,14 @@ static int build(struct hm_trace *t, const char *path, const struct hm_trace_opt
     int64_t dp = r->layout.dp * (r->layout.dsp ? r->layout.dsp : 1);
     t->job = hm_job_pipeline(r->ref, r->n_ref, dp, path, err);
     if (!t->job) return -1;
+    bool computes = false;
+    for (size_t i = 0; i < t->job->n_slots; i++)
+        computes |= t->job->slot[i].cls == HM_FORWARD_COMPUTE || t->job->slot[i].cls == HM_BACKWARD_COMPUTE;
+    if (!computes)
+        return hm_fail(err, HM_ERR_INPUT,
+                       "%s: no forward or backward compute was recorded, so nothing says what a step consists of; "
+                       "record computes too",
+                       path);
     bool ends = false;
     for (size_t i = 0; i < t->job->n_slots; i++) ends |= hm_class_of(t->job, i)->ends_step;
     if (!ends)
@@ -126,6 +134,10 @@ static int read_and_build(struct hm_trace *t, const char *path, const struct hm_
         hm_recording_forget(r);
     }
     if (hm_recording_settle(r, err) != 0 || hm_recording_layout(r, o->metadata, err) != 0) return -1;
+    int status = build(t, path, o, err);
+    if (status <= 0) return status;
+    tear_down(t); /* numbers that do not follow the starts */
+    if (hm_recording_settle_again(r, err) != 0 || hm_recording_layout(r, o->metadata, err) != 0) return -1;
     return build(t, path, o, err);
 }
 
