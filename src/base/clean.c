@@ -55,7 +55,7 @@ size_t hm_clean(const char *text, size_t size, char out[HM_CLEANED]) {
     else if (n > 1)
         (void)snprintf(out, HM_CLEANED, "\\u%04x", code);
     else
-        (void)snprintf(out, HM_CLEANED, "\\x%02x", (unsigned char)text[0]);
+        (void)snprintf(out, HM_CLEANED, "\\x%02x", size ? (unsigned char)text[0] : 0u);
     return n ? n : 1;
 }
 
@@ -222,7 +222,8 @@ static const char *read_spec(const char *f, struct spec *s, struct arguments *a)
     if (s->width < -1) {
         s->left = true;
         s->width = -s->width;
-        (void)strcat(flags, "-"); /* one of the eight is always free for it */
+        flags[n++] = '-'; /* one of the eight is always free for it */
+        flags[n] = 0;
     }
     if (*f == '.') {
         s->precision = 0;

@@ -135,8 +135,9 @@ static int keep_mode(const struct hm_new_file *f, const struct stat *old) {
 }
 
 static int open_through(struct hm_new_file *f, const char *path, bool whole) {
-    int given = strcmp(path, "-") == 0 ? STDOUT_FILENO : descriptor_of(f->target ? f->target : path);
-    int through = given >= 0 ? fcntl(given, F_DUPFD_CLOEXEC, 3) : open(f->target, O_WRONLY | O_CLOEXEC | O_NOCTTY);
+    const char *target = f->target ? f->target : path;
+    int given = strcmp(path, "-") == 0 ? STDOUT_FILENO : descriptor_of(target);
+    int through = given >= 0 ? fcntl(given, F_DUPFD_CLOEXEC, 3) : open(target, O_WRONLY | O_CLOEXEC | O_NOCTTY);
     if (through < 0) return -1;
     if (!whole) {
         f->fd = through;
