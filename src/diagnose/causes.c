@@ -336,6 +336,8 @@ static void say_waits(const struct hm_analysis *a, struct hm_str *s) {
                        100 * waits[k].lost_s / a->actual_s, waits[k].what);
 }
 
+static const double a_day_s = 86400; /* no step takes that long; one in nanoseconds seems to */
+
 static int write_summary(struct hm_diagnoser *d) {
     const struct hm_analysis *a = d->a;
     struct hm_diagnosis *out = &d->box->d;
@@ -367,10 +369,12 @@ static int write_summary(struct hm_diagnoser *d) {
     else if (out->straggling)
         hm_str_add(&s, " No cause that hindmost knows shows in the trace.");
     if (out->n_fixes)
-        hm_str_add(&s, " Best single fix: %s, %.1f %% faster.", out->fixes[0].fix, 100 * (out->fixes[0].speedup - 1));
+        hm_str_add(&s, " Best single fix: %s, %.2f times as fast.", out->fixes[0].fix, out->fixes[0].speedup);
     if (fabs(a->discrepancy) > trusted)
         hm_str_add(&s, " The replay differs from the recording by %.1f %%: take all this with care.",
                    100 * a->discrepancy);
+    if (a->actual_s > a_day_s)
+        hm_str_add(&s, " A step of %.3g s is longer than a day: times are in seconds, are these?", a->actual_s);
     out->summary = hm_box_text(d->box, "%s", s.text ? s.text : "");
     bool failed = s.failed || d->box->failed;
     hm_str_free(&s);

@@ -349,12 +349,12 @@ static void worst_workers(struct page *p) {
         hm_str_add(&p->s, "%sstage %zu dp %zu: %.3f", i ? ", " : "", worst[i].stage, worst[i].dp, worst[i].slowdown);
     hm_str_add(&p->s, "\n");
     if (!(a->slowdown >= least_shared)) return;
+    double last = fabs(a->last_stage_share.value) < 0.005 ? 0 : a->last_stage_share.value; /* no -0 */
     hm_str_add(&p->s, "M_W %5.2f  the slowest 3 %% of workers (%zu) explain %.0f %% of the loss%s\n",
                a->worker_share.value, a->n_share_workers, 100 * a->worker_share.value,
                a->worker_share.value > 0.5 ? ": single workers" : "");
     if (a->pp > 1)
-        hm_str_add(&p->s, "M_S %5.2f  the last stage explains %.0f %% of the loss%s\n", a->last_stage_share.value,
-                   100 * a->last_stage_share.value,
+        hm_str_add(&p->s, "M_S %5.2f  the last stage explains %.0f %% of the loss%s\n", last, 100 * last,
                    a->last_stage_share.value >= 0.5 ? ": it is too heavy, or varies" : "");
 }
 

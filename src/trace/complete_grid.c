@@ -501,6 +501,19 @@ static int keep(struct hm_settle *s, const struct grid *g, struct hm_error *err)
     return 0;
 }
 
+static int leave_out_impossible(struct hm_settle *s, struct grid *g, struct hm_error *err) {
+    for (size_t t = 0; t < s->steps; t++)
+        for (size_t k = 0; k < s->r->n_impossible; k++) {
+            if (s->number[t] != s->r->impossible[k] || g->step_out[t]) continue;
+            g->step_out[t] = true;
+            g->steps_in--;
+            if (hm_drop(s->r, "steps", 1, "step %" PRId64 ": an op has an impossible time, days away from the others",
+                        s->number[t]) != 0)
+                return hm_fail_memory(err);
+        }
+    return 0;
+}
+
 static int choose_and_report(struct hm_settle *s, const char *why, struct hm_error *err) {
     struct grid g = {0};
     g.step_out = hm_alloc(s->steps, sizeof(bool));
@@ -513,6 +526,7 @@ static int choose_and_report(struct hm_settle *s, const char *why, struct hm_err
     } else {
         choose(s, &g);
         status = report_choice(s, &g, why, err);
+        if (status == 0) status = leave_out_impossible(s, &g, err);
         if (status == 0) status = keep(s, &g, err);
     }
     hm_free(g.step_out);
@@ -529,7 +543,8 @@ static int by_side_start(const void *a, const void *b) {
     uint64_t of_x = x->key >> HM_SEQ_BITS, of_y = y->key >> HM_SEQ_BITS;
     if (of_x != of_y) return (of_x > of_y) - (of_x < of_y);
     if (x->start_s != y->start_s) return (x->start_s > y->start_s) - (x->start_s < y->start_s);
-    return (x->key > y->key) - (x->key < y->key);
+    if (x->key != y->key) return (x->key > y->key) - (x->key < y->key);
+    return (x->end_s > y->end_s) - (x->end_s < y->end_s);
 }
 
 /* The model is built from the first kept replica in the first kept step, as the artefact does (DP rank 0, first step). */
@@ -567,7 +582,8 @@ static int read_reference(struct hm_settle *s, struct hm_error *err) {
             r->ref[r->n_ref++] = (struct hm_ref_op){
                 hm_key_stage(row->key), hm_key_type(row->key), hm_key_seq(row->key), r->side[k].mc,
                 r->side[k].mb,          r->side[k].gmc,        row->start_s,         row->start_s + row->duration_s};
-            while (k < r->sides && r->side[k].key == used.key && r->side[k].start_s == used.start_s)
+            while (k < r->sides && r->side[k].key == used.key && r->side[k].start_s == used.start_s &&
+                   r->side[k].end_s == used.end_s)
                 k++; /* duplicates */
         }
         if (have || attempt == 1 || !r->table) break;

@@ -29,6 +29,7 @@ void hm_recording_free(struct hm_recording *r) {
         hm_free(r->dropped[i].why);
     }
     hm_free(r->dropped);
+    hm_free(r->impossible);
     hm_free(r->steps);
     hm_free(r->lanes);
     hm_free(r->step_index);
@@ -200,6 +201,14 @@ int hm_recording_settle(struct hm_recording *r, struct hm_error *err) {
         if (status <= 0 || tries == 3) return status;
         start_over(r);
     }
+}
+
+int hm_recording_refuse_step(struct hm_recording *r, int64_t step) {
+    int64_t *grown = hm_grow(r->impossible, r->n_impossible, &r->impossible_capacity, sizeof *grown);
+    if (!grown) return -1;
+    r->impossible = grown;
+    r->impossible[r->n_impossible++] = step;
+    return 0;
 }
 
 int hm_recording_settle_again(struct hm_recording *r, struct hm_error *err) {

@@ -174,6 +174,8 @@ struct hm_recording {
     size_t n_dropped, dropped_capacity;
     size_t n_kept_drops; /* the first ones, which stay when the rows are read again */
     bool by_start;       /* seq_id does not follow the starts: ops are numbered by start */
+    int64_t *impossible; /* step numbers to leave out: they take longer than any step can (hm_recording_refuse_step) */
+    size_t n_impossible, impossible_capacity;
 };
 
 struct hm_side_row {
@@ -200,6 +202,8 @@ void hm_recording_forget(struct hm_recording *r);
 int hm_recording_settle(struct hm_recording *r, struct hm_error *err);
 /* The same from the start, once more is known of the recording (by_start). */
 int hm_recording_settle_again(struct hm_recording *r, struct hm_error *err);
+/* Has settling leave out a step, for an op in it has an impossible time. 0, or -1 without memory. */
+int hm_recording_refuse_step(struct hm_recording *r, int64_t step);
 /* Completes the layout from metadata (NULL: none) and what was seen. Last. */
 int hm_recording_layout(struct hm_recording *r, const char *meta_path, struct hm_error *err);
 /* Open and settle and layout in one. */

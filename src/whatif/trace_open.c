@@ -2,6 +2,7 @@
 #include "whatif.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -87,28 +88,63 @@ static int build(struct hm_trace *t, const char *path, const struct hm_trace_opt
     int64_t dp = r->layout.dp * (r->layout.dsp ? r->layout.dsp : 1);
     t->job = hm_job_pipeline(r->ref, r->n_ref, dp, path, err);
     if (!t->job) return -1;
+    bool ends = false;
+    for (size_t i = 0; i < t->job->n_slots; i++) ends |= hm_class_of(t->job, i)->ends_step;
+    if (!ends)
+        return hm_fail(err, HM_ERR_INPUT, "%s: no step has an end: there is no optimizer op; record whole steps", path);
     bool computes = false;
-    for (size_t i = 0; i < t->job->n_slots; i++)
-        computes |= t->job->slot[i].cls == HM_FORWARD_COMPUTE || t->job->slot[i].cls == HM_BACKWARD_COMPUTE;
+    for (size_t i = 0; i < t->job->n_slots; i++) computes |= hm_is_pass(hm_class_of(t->job, i));
     if (!computes)
         return hm_fail(err, HM_ERR_INPUT,
                        "%s: no forward or backward compute was recorded, so nothing says what a step consists of; "
                        "record computes too",
                        path);
-    bool ends = false;
-    for (size_t i = 0; i < t->job->n_slots; i++) ends |= hm_class_of(t->job, i)->ends_step;
-    if (!ends)
-        return hm_fail(err, HM_ERR_INPUT, "%s: no step has an end: there is no optimizer op; record whole steps", path);
     if (o->steps && select_steps(r, o->steps, err) != 0) return -1;
     if (!(t->program = hm_program_compile(t->job, err))) return -1;
     return hm_grid_fill(&t->grid, r, t->job, o->threads, err);
 }
 
 static void tear_down(struct hm_trace *t) {
+    hm_grid_free(&t->grid);
     hm_program_free(t->program);
     hm_job_free(t->job);
+    t->grid = (struct hm_grid){0};
     t->program = NULL;
     t->job = NULL;
+}
+
+/* ---- steps that cannot be ---- */
+
+/* No step takes a day and a thousand times what the others take: an op in it has the time of another clock. */
+static const double longest_s = 86400, longest = 1000;
+enum { AGAIN = 3 }; /* a recording is settled anew so often */
+
+/* Refuses such steps among those of the grid. How many, or -1. */
+static int refuse_long_steps(struct hm_trace *t) {
+    const struct hm_grid *g = &t->grid;
+    double *sorted = hm_alloc(g->steps, sizeof *sorted);
+    if (!sorted) return -1;
+    memcpy(sorted, g->actual_s, g->steps * sizeof *sorted);
+    double usual = hm_select(sorted, g->steps, (g->steps - 1) / 2);
+    hm_free(sorted);
+    int refused = 0;
+    for (size_t k = 0; k < g->steps; k++) {
+        if (!(g->actual_s[k] > longest_s && g->actual_s[k] > longest * usual)) continue;
+        if (hm_recording_refuse_step(t->recording, t->recording->steps[k]) != 0) return -1;
+        refused++;
+    }
+    return refused;
+}
+
+/* The job is built from one step: if that one cannot be, it may have no order. Likewise. */
+static int refuse_reference(struct hm_recording *r) {
+    double first = INFINITY, last = -INFINITY;
+    for (size_t i = 0; i < r->n_ref; i++) {
+        first = fmin(first, r->ref[i].start_s);
+        last = fmax(last, r->ref[i].end_s);
+    }
+    if (!(last - first > longest_s) || r->n_steps < 2) return 0;
+    return hm_recording_refuse_step(r, r->steps[0]) == 0 ? 1 : -1;
 }
 
 /* Complete recordings are read straight into the grid; whatever speaks against that leads to the settling way, which has the last word. */
@@ -128,17 +164,28 @@ static int read_and_build(struct hm_trace *t, const char *path, const struct hm_
             if (err) *err = first;
             return -1;
         }
-        if (status == 0) return hm_recording_layout(r, o->metadata, err);
+        int refused = status == 0 ? refuse_long_steps(t) : 0;
+        if (refused < 0) return hm_fail_memory(err);
+        if (status == 0 && !refused) return hm_recording_layout(r, o->metadata, err);
         again = status > 0 && r->guessed;
         tear_down(t);
         hm_recording_forget(r);
     }
     if (hm_recording_settle(r, err) != 0 || hm_recording_layout(r, o->metadata, err) != 0) return -1;
-    int status = build(t, path, o, err);
-    if (status <= 0) return status;
-    tear_down(t); /* numbers that do not follow the starts */
-    if (hm_recording_settle_again(r, err) != 0 || hm_recording_layout(r, o->metadata, err) != 0) return -1;
-    return build(t, path, o, err);
+    for (int again = 0;; again++) {
+        struct hm_error why = {0};
+        int status = build(t, path, o, &why); /* 1: numbers do not follow the starts */
+        int refused = status == 0                              ? refuse_long_steps(t)
+                      : status < 0 && why.code == HM_ERR_INPUT ? refuse_reference(r)
+                                                               : 0;
+        if (refused < 0) return hm_fail_memory(err);
+        if ((status <= 0 && !refused) || again == AGAIN) {
+            if (status < 0 && err) *err = why;
+            return status;
+        }
+        tear_down(t);
+        if (hm_recording_settle_again(r, err) != 0 || hm_recording_layout(r, o->metadata, err) != 0) return -1;
+    }
 }
 
 /* Ops of types that no rule connects are left out, and said to be. */

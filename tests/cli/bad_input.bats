@@ -64,7 +64,13 @@ variant() { # NAME SQL...
 GCOV_PREFIX=$DIR/gcov LD_LIBRARY_PATH=$DIR exec setpriv --reuid=65534 --regid=65534 --clear-groups $DIR/hindmost "\$@"
 END
     chmod 755 "$HINDMOST" "$DIR"/hindmost "$DIR"/lib*
-    refused "$DIR/secret.csv" "Permission denied"
+    mkdir -m 777 "$DIR/open"
+    must_fail "$DIR/secret.csv" analyze --json "$DIR/open/out.json" "$DIR/secret.csv"
+    grep -q "Permission denied" <<<"$output"
+    [ -z "$(ls -A "$DIR/open")" ]
+    # where results cannot go is said before any work
+    must_fail "$DIR/out.json" analyze --json "$DIR/out.json" "$DIR/base.csv"
+    grep -q "Permission denied" <<<"$output"
 }
 
 @test "text, noise and other formats instead of a trace" {

@@ -36,7 +36,7 @@ same() { diff <(jq 'del(.job.name, .job.dropped)' "$1") <(jq 'del(.job.name, .jo
     same gzip.json
     "$HINDMOST" analyze <(cat whole.csv) --json pipe.json >/dev/null
     same pipe.json
-    must_fail "standard input: is empty" analyze -
+    must_fail "standard input: nothing comes in" analyze -
 }
 
 @test "parts in both formats, and in columns of different widths" {

@@ -127,3 +127,21 @@ same_as_base() {
     expect '.causes == [] and .slowdown < 1.02' "$DIR/c.json"
     must_fail compute analyze "$in/b3-no-computes.parquet"
 }
+
+@test "an op with an impossible time costs its step, the first one too; times in nanoseconds get a caution" {
+    "$HINDMOST" synth -o t.csv --dp 4 --pp 2 --microbatches 4 --steps 8 --inject slow-worker:stage=1,dp=1,factor=1.5
+    "$HINDMOST" analyze t.csv --json whole.json
+    for step in $(cut -d, -f4 t.csv | sort -un | sed -n '2p;5p'); do
+        awk -F, -v OFS=, -v step="$step" 'NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i; print; next }
+            { $at["start_ts"] = sprintf("%.6f", $at["start_ts"] + 1.7e9) }
+            !done && $at["step"] == step && $at["dp_rank"] == 2 && $at["optype"] == "backward-compute" { $at["start_ts"] = 0; done = 1 }
+            { print }' t.csv >odd.csv
+        "$HINDMOST" analyze odd.csv --json odd.json
+        jq -e --slurpfile w whole.json '.slowdown_real / $w[0].slowdown_real | . > 0.95 and . < 1.05' odd.json
+        jq -e --argjson s "$step" '.job.steps == 7 and (.job.dropped | any(.why | contains("step \($s): an op has an impossible time")))' odd.json
+        jq -e '.causes[0].cause == "slow-worker" and .causes[0].where.workers == [{stage: 1, dp_rank: 1}]' odd.json
+    done
+    awk -F, -v OFS=, 'NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i; print; next }
+        { $at["start_ts"] = sprintf("%.0f", $at["start_ts"] * 1e9); $at["duration"] = sprintf("%.0f", $at["duration"] * 1e9); print }' t.csv >ns.csv
+    "$HINDMOST" analyze ns.csv | tr -s ' \n' ' ' | grep -q "longer than a day: times are in seconds, are these?"
+}
