@@ -211,7 +211,7 @@ static size_t places_of(const struct inquiry *q, struct trail *w, size_t lane) {
         while (e[k].stage != e[i].stage) k++;
         if (k != i) continue;
         places++;
-        w->places += mix(lane, (uint64_t)(e[i].stage + 1));
+        w->places += mix(lane, (uint64_t)e[i].stage + 1);
     }
     return places;
 }

@@ -82,7 +82,7 @@ int hm_wander_blocks(const double *series, size_t n_series, size_t steps, double
     bool good = value && mean;
     hm_free(value);
     hm_free(mean);
-    if (!good) return -1;
+    if (!good || n == 0) return -1; /* the first length always has a spread */
     /* beyond the longest blocks: as it fell so far, at best like noise */
     double slope = n < 2 ? -0.5 : fmax(-0.5, fmin(0, log(e[n - 1] / e[0]) / log(length[n - 1])));
     if (slope < falls || isnan(slope)) slope = -0.5;

@@ -369,7 +369,7 @@ size_t hm_search_lane(const struct hm_search *s, const double *value, uint32_t l
         for (size_t i = 0; i < cells; i++) room->left[i] = value[i] - room->added[i];
         sum_up(s, room->left, room->prefix);
         struct best best = look(s, room->prefix, room->added, effect, n);
-        if (best.score <= 0) break;
+        if (best.score <= 0 || !best.c.sum[0]) break;
         if (s->windows->grid > 1) {
             double size[2];
             (void)gain_of(&best.c, best.at, size);

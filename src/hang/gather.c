@@ -126,6 +126,7 @@ static int group_of(struct scene *s, struct group_table *t, const struct hm_flig
     hash = mix(hash, e->group, strlen(e->group) + 1);
     if (as) hash = mix(hash, as->rank, as->n_ranks * sizeof *as->rank);
     if (2 * (s->n_groups + 1) > t->n_slots && widen(s, t, err) != 0) return -1;
+    if (!t->slot) return hm_fail_memory(err); /* never: it was widened */
     size_t at = hash & (t->n_slots - 1);
     for (; t->slot[at]; at = (at + 1) & (t->n_slots - 1)) {
         struct group *g = &s->group[t->slot[at] - 1];

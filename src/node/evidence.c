@@ -256,7 +256,7 @@ static int slurp(struct hm_str *s, const char *path, struct hm_error *err) {
 }
 
 static int parse(struct hm_evidence_reading *r, char *begin, struct hm_error *err) {
-    json_error_t not_json;
+    json_error_t not_json = {0};
     if (strncmp(begin, "\xef\xbb\xbf", 3) == 0) begin += 3; /* a byte order mark */
     const char *first = begin + strspn(begin, " \t\r\n");
     json_t *root = *first == '{' || *first == '[' ? json_loads(begin, 0, &not_json) : NULL;

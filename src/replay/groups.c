@@ -25,7 +25,7 @@ static void raise_to(double *latest, const double *x) {
 /* The latest launch of the members in one replica. */
 static void raise_to_launches(const struct hm_groups *s, const struct hm_node *node, size_t lane, double *latest) {
     const double *start = hm_grid_lane(s->g, s->g->start, s->block, lane);
-    for (size_t i = node->first_slot; i < (size_t)(node->first_slot + node->n_slots); i++)
+    for (size_t i = node->first_slot; i < (size_t)node->first_slot + node->n_slots; i++)
         raise_to(latest, start + i * HM_WIDTH);
 }
 

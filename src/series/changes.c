@@ -152,8 +152,7 @@ static bool believed(struct run *r, size_t from, size_t at, size_t until) {
 
 /* Takes out, one at a time, the change that tells least apart, until all that are left are believed. */
 static void keep_believed(struct run *r) {
-    for (bool again = true; again && r->n_changes > 2;) {
-        again = false;
+    while (r->n_changes > 2) {
         size_t worst = 0;
         double least = INFINITY;
         for (size_t k = 1; k + 1 < r->n_changes; k++) {
@@ -170,7 +169,6 @@ static void keep_believed(struct run *r) {
         if (worst == 0) break;
         memmove(r->change + worst, r->change + worst + 1, (r->n_changes - worst - 1) * sizeof *r->change);
         r->n_changes--;
-        again = true;
     }
 }
 
