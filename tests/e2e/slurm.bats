@@ -127,6 +127,8 @@ state() { "$HINDMOST" node show "$NODE" --json - | jq -r '.nodes[0].state'; }
     [[ "$(slurm)" == *DRAIN* ]]
     [ "$(state)" = qualified ]
     scontrol update NodeName="$NODE" State=RESUME
+    for _ in $(seq 100); do [ "$(slurm)" = " State=IDLE" ] && break; sleep 0.1; done # until slurmd is heard, it is not ready
+    [ "$(slurm)" = " State=IDLE" ]
     "$HINDMOST" node apply --do --scheduler slurm
     [ "$(state)" = healthy ]
 }
