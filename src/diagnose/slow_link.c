@@ -269,6 +269,8 @@ int hm_find_slow_links(struct hm_diagnoser *d, struct hm_finding *f) {
     k.view = hm_alloc(k.edges * p->lanes, sizeof *k.view);
     k.link = hm_alloc(2 * k.edges * p->lanes, sizeof(double));
     k.edge = hm_alloc(m->n_slots, sizeof *k.edge);
+    hm_free(d->slow_link); /* of an earlier look */
+    hm_free(d->usual_transfer_s);
     d->slow_link = hm_alloc(p->lanes, m->n_slots);
     k.spread = hm_alloc(k.types, sizeof(double));
     d->usual_transfer_s = k.usual = hm_alloc(k.types, sizeof(double));
