@@ -284,9 +284,12 @@ static int assemble(const struct draft *d, struct hm_job *m) {
     m->rounds = 1;
     for (size_t k = 0; k < d->n; k++) {
         uint32_t node = d->order[k];
-        m->node[k] = (struct hm_node){0, d->member_first[node + 1] - d->member_first[node], d->round[node],
+        m->node[k] = (struct hm_node){0,
+                                      d->member_first[node + 1] - d->member_first[node],
+                                      d->round[node],
                                       d->across[node] ? (int32_t)m->n_across++ : -1,
-                                      e->partition[d->member[d->member_first[node]]], 0};
+                                      e->partition[d->member[d->member_first[node]]],
+                                      0};
         m->node[k].start = (uint32_t)m->n_starts;
         if (d->across[node]) m->n_starts += m->partition[m->node[k].partition].blocks;
         uint32_t last = d->round[node] + (d->across[node] ? 1 : 0);

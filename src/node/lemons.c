@@ -119,7 +119,8 @@ static void score(struct hm_lemons *l, const struct hm_lemon_options *o) {
 static int score_jobs(struct hm_lemons *l, const struct hm_lemon_options *o, struct hm_error *err) {
     size_t i, k;
     json_t *job, *name;
-    json_t *jobs = hm_json_load(o->jobs, "give a JSON array of jobs {nodes, start, end, failed_node}", err), *place = json_object();
+    json_t *jobs = hm_json_load(o->jobs, "give a JSON array of jobs {nodes, start, end, failed_node}", err),
+           *place = json_object();
     double failures = 0, node_days = 0, from = o->at_day - o->window_days;
     if (!json_is_array(jobs) || !place) {
         bool loaded = jobs != NULL;
