@@ -81,9 +81,9 @@ static double trust(const struct hm_diagnoser *d, struct hm_finding *f) {
         factor *= 0.4 + 0.6 * (double)a->n_steps / 8;
         hm_note(f, (double)a->n_steps, "", "steps recorded: few, so confidence is lower");
     }
-    if (fabs(a->discrepancy) > trusted && strcmp(f->cause.cause, "data-loading") != 0) {
-        factor *= fmax(0.3, 1 - 2 * (fabs(a->discrepancy) - trusted) - 0.2);
-        hm_note(f, a->discrepancy, "ratio", "discrepancy of the replay: over 5 %%, so confidence is lower");
+    if (fabs(hm_unaccounted(a)) > trusted && strcmp(f->cause.cause, "data-loading") != 0) {
+        factor *= fmax(0.3, 1 - 2 * (fabs(hm_unaccounted(a)) - trusted) - 0.2);
+        hm_note(f, hm_unaccounted(a), "ratio", "discrepancy of the replay: over 5 %%, so confidence is lower");
     }
     if (a->n_dropped) {
         size_t count = 0;
@@ -291,6 +291,7 @@ static int name_causes(struct hm_diagnoser *d) {
         else
             add_finding(d, &found[k].f, found[k].cost_s, list, &n);
     }
+    if (hm_name_left_out(d, list, &n, MOST_FINDINGS) != 0) return -1;
     unsigned in_replay = d->found & ~(1u << HM_DATA_LOADING);
     double late_s = d->a->lost.launch_waits_s - d->late_data_s, /* by whatever else */
         rest = d->lost_s > 0 ? (hm_without_s(d, in_replay) - d->a->ideal_s + late_s) / d->lost_s : 0;
@@ -370,9 +371,9 @@ static int write_summary(struct hm_diagnoser *d) {
         hm_str_add(&s, " No cause that hindmost knows shows in the trace.");
     if (out->n_fixes)
         hm_str_add(&s, " Best single fix: %s, %.2f times as fast.", out->fixes[0].fix, out->fixes[0].speedup);
-    if (fabs(a->discrepancy) > trusted)
+    if (fabs(hm_unaccounted(a)) > trusted)
         hm_str_add(&s, " The replay differs from the recording by %.1f %%: take all this with care.",
-                   100 * a->discrepancy);
+                   100 * hm_unaccounted(a));
     if (a->actual_s > a_day_s)
         hm_str_add(&s, " A step of %.3g s is longer than a day: times are in seconds, are these?", a->actual_s);
     out->summary = hm_box_text(d->box, "%s", s.text ? s.text : "");

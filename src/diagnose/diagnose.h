@@ -145,6 +145,8 @@ static inline uint8_t *hm_paused(const struct hm_diagnoser *d, size_t lane, uint
 /* A compute's duration without the slow workers and replicas found so far; NaN for a forward that paused. */
 double hm_cleaned_s(const struct hm_diagnoser *d, size_t lane, uint32_t role, size_t mb, size_t step);
 
+/* Appends who of the replicas that were left out is waited for (left_out.c), up to `most` causes. 0, or -1 without memory. */
+int hm_name_left_out(struct hm_diagnoser *d, struct hm_cause *list, size_t *n, size_t most);
 /* The mean step time with the causes whose bits are set idealised. */
 double hm_without_s(struct hm_diagnoser *d, unsigned causes);
 
@@ -152,6 +154,11 @@ double hm_without_s(struct hm_diagnoser *d, unsigned causes);
 static inline double hm_total_lost_s(const struct hm_analysis *a) {
     double lost_s = a->lost.stragglers_s + a->lost.launch_waits_s + a->lost.left_out_waits_s;
     return lost_s > 0 ? lost_s : 0;
+}
+
+/* How far the replay is from the recording, but for waiting for replicas that were left out, which it cannot hold. */
+static inline double hm_unaccounted(const struct hm_analysis *a) {
+    return a->discrepancy - a->lost.left_out_waits_s / a->replayed_s;
 }
 
 /* ---- notes (notes.c): everything that a diagnosis owns ---- */

@@ -6,8 +6,9 @@
 static const double least_speedup = 1.005;
 enum { MOST_FIXES = 16 };
 
-static int (*const rules[])(struct hm_diagnoser *d) = {
-    hm_fix_workers, hm_fix_layers, hm_fix_sequences, hm_fix_collection, hm_fix_links, hm_fix_split, hm_fix_late_data};
+static int (*const rules[])(struct hm_diagnoser *d) = {hm_fix_workers,    hm_fix_layers,  hm_fix_sequences,
+                                                       hm_fix_collection, hm_fix_links,   hm_fix_split,
+                                                       hm_fix_late_data,  hm_fix_left_out};
 
 void hm_offer(struct hm_diagnoser *d, const char *fix, double step_s, const char *how) {
     hm_offer_from(d, fix, d->a->replayed_s, step_s, how);

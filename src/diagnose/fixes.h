@@ -15,6 +15,7 @@ int hm_fix_collection(struct hm_diagnoser *d);
 int hm_fix_links(struct hm_diagnoser *d);
 int hm_fix_split(struct hm_diagnoser *d);
 int hm_fix_late_data(struct hm_diagnoser *d);
+int hm_fix_left_out(struct hm_diagnoser *d);
 int hm_measure_slack(struct hm_diagnoser *d);
 
 /* A fix with its mean step time; left out if it gains less than 0.5 %. `how` belongs to the box. */

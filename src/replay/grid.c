@@ -104,8 +104,8 @@ static void turn_lane(void *context, size_t index, int thread) {
 }
 
 /* Starts count from the step's earliest start from here on. The recorded step time is the latest end then. */
-static void measure_steps(struct hm_grid *g, size_t block) {
-    double latest[HM_WIDTH] = {0}, earliest[HM_WIDTH];
+static void measure_steps(struct hm_grid *g, size_t block, double earliest[HM_WIDTH]) {
+    double latest[HM_WIDTH] = {0};
     double *start = hm_grid_lane(g, g->start, block, 0);
     const double *duration = hm_grid_lane(g, g->duration, block, 0);
     const size_t n = g->lanes * g->slots * HM_WIDTH;
@@ -146,7 +146,9 @@ static void transfers_of_block(void *context, size_t block, int thread) {
     struct hm_grid *g = f->g;
     struct hm_groups *groups = &f->groups[thread];
     size_t zeroed = 0;
-    measure_steps(g, block);
+    double earliest[HM_WIDTH];
+    measure_steps(g, block, earliest);
+    if (g->outside) hm_outside_settle(g, f->m, block, earliest);
     hm_groups_gather_all(groups, block);
     for (size_t lane = 0; lane < g->lanes; lane++)
         for (uint32_t k = 0; k < f->m->n_nodes; k++)
@@ -157,8 +159,10 @@ static void transfers_of_block(void *context, size_t block, int thread) {
 
 /* Groups hold whole steps, in order: their blocks are touched one after the other. */
 static int place_all(struct fill *f, struct hm_recording *r, int threads, struct hm_error *err) {
+    if (hm_outside_begin(f->g, r, f->m) != 0) return hm_fail_memory(err);
     for (size_t k = 0; k < r->n_groups; k++) {
         if (hm_recording_load(r, k, err) != 0) return -1;
+        if (hm_outside_take(f->g, r, f->m, &f->dense) != 0) return hm_fail_memory(err);
         hm_parallel(hm_rows_pieces(&r->rows), threads, place_rows, f);
         for (size_t block = 0; f->g->spilled && block < f->g->blocks; block++)
             hm_grid_release(f->g, block, 0, f->g->lanes);
@@ -241,6 +245,6 @@ void hm_grid_free(struct hm_grid *g) {
     hm_unmap(g->duration, g->bytes);
     hm_unmap(g->start, g->bytes);
     hm_free(g->actual_s);
-    hm_free(g->outside_s);
+    hm_outside_free(g->outside);
     *g = (struct hm_grid){0};
 }

@@ -48,8 +48,7 @@ static void raise_to_other_side(const struct hm_groups *s, const struct hm_slot 
 static void start_outside(struct hm_groups *s, const struct hm_node *n) {
     const size_t groups = s->m->partition[n->partition].blocks;
     const double *outside = NULL;
-    if (groups == 1 && s->g->outside_s)
-        outside = s->g->outside_s + ((size_t)n->across * s->g->blocks + s->block) * HM_WIDTH;
+    if (groups == 1 && s->g->outside) outside = s->g->outside->launch_s + hm_outside_at(s->g->outside, n, s->block);
     for (size_t b = 0; b < groups; b++)
         for (size_t k = 0; k < HM_WIDTH; k++) s->latest[n->start + b][k] = outside ? outside[k] : -INFINITY;
 }

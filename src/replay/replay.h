@@ -12,6 +12,8 @@
 
 /* ---- the grid: recorded times, dense ---- */
 
+struct hm_outside;
+
 struct hm_grid {
     size_t steps, blocks, lanes, slots;
     double *duration; /* [block][lane][slot][8]: durations of compute, transfer durations of communication; 0 beyond the
@@ -20,10 +22,8 @@ struct hm_grid {
     double *actual_s; /* [step] recorded step time: latest end - earliest start of any op */
     bool spilled;     /* the arrays lie in a file: let go of blocks when done with them (hm_grid_release) */
     size_t bytes;     /* of duration, and of start */
-    /* [across][block][8]: latest recorded launch among the replicas that were left out, seconds from the step's start; -infinity: none.
-     * NULL if no replica was left out. */
-    double *outside_s;
-    size_t negative_zeroed; /* transfers of -10 ms or less, taken as 0: clocks apart */
+    struct hm_outside *outside; /* what was recorded of replicas that were left out; NULL: nothing */
+    size_t negative_zeroed;     /* transfers of -10 ms or less, taken as 0: clocks apart */
 };
 
 /* Fills the grid from a recording: op durations first, then transfer durations for groups. A recording that was only surveyed is read
@@ -40,6 +40,33 @@ static inline double *hm_grid_lane(const struct hm_grid *g, double *base, size_t
 /* Steps in that block: 8, or fewer in the last one. */
 static inline size_t hm_grid_width(const struct hm_grid *g, size_t block) {
     return g->steps - block * HM_WIDTH < HM_WIDTH ? g->steps - block * HM_WIDTH : HM_WIDTH;
+}
+
+/* ---- replicas that were left out (outside.c) ---- */
+
+/* They are no lanes, but members of the groups over all replicas: the others wait for them. And they compute, fast or slow. */
+struct hm_outside {
+    size_t n, stages, blocks;
+    uint32_t *dp_rank; /* [n] ascending */
+    /* [across][block][8] latest recorded launch among them, seconds from the step's start; -infinity: none. And whose: 0 to n - 1. */
+    double *launch_s;
+    uint32_t *whose;
+    /* [(i * stages + stage) * 2 + backward] its computes in all steps that were kept: how long in all, and how many. Whole numbers: rows come
+     * in any order. */
+    uint64_t *pass_ns, *passes;
+};
+/* An op of class `type` is a forward (0), a backward (1), or neither (-1). */
+int hm_direction(const struct hm_job *m, uint32_t type);
+/* Room for the replicas that settling left out, if any has rows; 0, or -1 without memory. */
+int hm_outside_begin(struct hm_grid *g, const struct hm_recording *r, const struct hm_job *m);
+/* Takes their rows among those that are loaded; d: the places of the ops. 0, or -1 without memory. */
+int hm_outside_take(struct hm_grid *g, const struct hm_recording *r, const struct hm_job *m, const struct hm_dense *d);
+/* Once the block's starts count from the step's earliest one, before waiting is taken off: launches likewise. One that comes after a member
+ * was done is of another op. */
+void hm_outside_settle(const struct hm_grid *g, const struct hm_job *m, size_t block, const double earliest[HM_WIDTH]);
+void hm_outside_free(struct hm_outside *o);
+static inline size_t hm_outside_at(const struct hm_outside *o, const struct hm_node *n, size_t block) {
+    return ((size_t)n->across * o->blocks + block) * HM_WIDTH;
 }
 
 /* ---- when a group's data began to move, as recorded (groups.c) ---- */

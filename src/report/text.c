@@ -129,7 +129,7 @@ static void headline(struct page *p) {
     waits(p);
     hm_str_add(&p->s, "Step time  actual %s, replayed %s, ideal %s; discrepancy %.1f %%\n", seconds(a->actual_s, one),
                seconds(a->replayed_s, two), seconds(a->ideal_s, three), 100 * a->discrepancy);
-    if (fabs(a->discrepancy) > 0.05)
+    if (fabs(a->discrepancy - a->lost.left_out_waits_s / a->replayed_s) > 0.05)
         hm_str_add(&p->s,
                    "%sCaution    the replay misses the recorded step time by more than 5 %%: time outside the recorded "
                    "ops; trust S less%s\n",

@@ -485,6 +485,7 @@ static int keep(struct hm_settle *s, const struct grid *g, struct hm_error *err)
     r->step_index = hm_alloc(HM_STEP_TABLE, sizeof *r->step_index);
     r->lane_index = hm_alloc(s->lanes, sizeof *r->lane_index);
     if (!r->steps || !r->lanes || !r->step_index || !r->lane_index) return hm_fail_memory(err);
+    r->n_ranked = s->lanes;
     for (size_t l = 0; l < s->lanes; l++) {
         r->lane_index[l] = g->lane_out[l] ? UINT32_MAX : (uint32_t)r->n_lanes;
         if (!g->lane_out[l]) r->lanes[r->n_lanes++] = (uint32_t)l;

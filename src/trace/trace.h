@@ -165,8 +165,9 @@ struct hm_recording {
     size_t n_steps;
     uint32_t *lanes; /* DP ranks kept, ascending */
     size_t n_lanes;
-    uint32_t *step_index;  /* [interned step] -> index into steps, UINT32_MAX if left out; NULL after a mere survey */
-    uint32_t *lane_index;  /* [dp rank] -> index into lanes, UINT32_MAX if left out; likewise */
+    uint32_t *step_index; /* [interned step] -> index into steps, UINT32_MAX if left out; NULL after a mere survey */
+    uint32_t *lane_index; /* [dp rank, n_ranked of them] -> index into lanes, UINT32_MAX if left out; likewise */
+    size_t n_ranked;
     double *step_start_s;  /* [kept step] earliest start in it, among the kept replicas */
     struct hm_ref_op *ref; /* the reference cell: the first kept replica in the first kept step */
     size_t n_ref;

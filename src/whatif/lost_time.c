@@ -6,7 +6,7 @@
  * by is lost. What all replicas have alike is no straggling: it would be there without stragglers as well.
  *
  * A launch that is late by d moves its group by how much the group's latest launch would have been earlier without it. So a late member
- * that others waited for anyway costs nothing. The same holds for replicas that were left out (grid.outside_s): their launches delay the
+ * that others waited for anyway costs nothing. The same holds for replicas that were left out (grid.outside): their launches delay the
  * groups that they share with the replicas that were kept.
  *
  * Clocks that are apart make delays out of nothing. The recording bounds that: what was put back is never more than the recorded step is
@@ -133,7 +133,7 @@ static void add_outside(const struct put_back *b, size_t block, double *late) {
     for (size_t n = 0; n < m->n_nodes; n++) {
         const struct hm_node *node = &m->node[n];
         if (node->across < 0) continue;
-        const double *outside = g->outside_s + ((size_t)node->across * g->blocks + block) * HM_WIDTH;
+        const double *outside = g->outside->launch_s + hm_outside_at(g->outside, node, block);
         double begin[HM_WIDTH], without[HM_WIDTH];
         for (size_t k = 0; k < HM_WIDTH; k++) begin[k] = without[k] = -INFINITY;
         for (size_t l = 0; l < g->lanes; l++)
@@ -170,7 +170,7 @@ static void put_back_block(void *context, size_t block, int thread) {
     double missing = 0; /* what the recorded steps are longer by than the replayed ones */
     for (size_t k = 0; k < width; k++) missing = fmax(missing, g->actual_s[first + k] - b->replayed_s[first + k]);
     memcpy(outside_s, b->replayed_s + first, width * sizeof(double));
-    if (g->outside_s && missing > 0) {
+    if (g->outside && missing > 0) {
         memset(late, 0, g->lanes * lane_size * sizeof(double));
         add_outside(b, block, late);
         replay_with(b, block, thread, outside_s);
@@ -186,7 +186,7 @@ static void put_back_block(void *context, size_t block, int thread) {
             for (size_t l = 0; node->across < 0 && node->n_slots > 1 && l < g->lanes; l++)
                 spread_to_group(b, groups, node, l, 1, late);
         }
-        if (g->outside_s) add_outside(b, block, late);
+        if (g->outside) add_outside(b, block, late);
         replay_with(b, block, thread, both_s);
     } else {
         memcpy(both_s, outside_s, sizeof both_s);
