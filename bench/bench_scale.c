@@ -100,7 +100,7 @@ static int bench_replay(void) {
 
 /* A job of 64 workers, 8 steps, about 40 ops each, from rows in memory to S and every attribution. */
 static int bench_rows(void) {
-    enum { ROUNDS = 20 };
+    enum { ROUNDS = 100 };
     struct hm_error err = {0};
     struct hm_synth_options o;
     hm_synth_defaults(&o);

@@ -26,6 +26,8 @@ void *hm_alloc_aligned(size_t count, size_t size);
  * `spill` folder the memory lies in an unlinked file there, so that the system can write it out; hm_map_release then
  * lets go of a part's pages without losing its content. NULL on failure. Free with hm_unmap and the same size. */
 void *hm_map(size_t bytes, const char *spill);
+/* Addresses of which little will be touched: nothing but that costs memory or time. Free with hm_unmap. */
+void *hm_map_sparse(size_t bytes);
 void hm_map_release(void *part, size_t bytes);
 void hm_unmap(void *block, size_t bytes);
 /* Half of the memory this process may use: of the machine, or of its cgroup. */
@@ -51,6 +53,8 @@ static inline bool hm_mul(size_t a, size_t b, size_t *product) {
 }
 /* Makes room for one more element in a growing array: doubles *capacity from 16. Returns the (moved) array or NULL. */
 void *hm_grow(void *array, size_t count, size_t *capacity, size_t size);
+/* The same for `more` elements. */
+void *hm_grow_by(void *array, size_t count, size_t more, size_t *capacity, size_t size);
 
 /* ---- files ----
  * How they are opened, and why so: files.c. */

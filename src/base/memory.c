@@ -51,6 +51,15 @@ void *hm_map(size_t bytes, const char *spill) {
     return block == MAP_FAILED ? NULL : block;
 }
 
+void *hm_map_sparse(size_t bytes) {
+    if (hm_fault_hit()) return NULL;
+    void *block =
+        mmap(NULL, bytes ? bytes : 1, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (block == MAP_FAILED) return NULL;
+    (void)madvise(block, bytes, MADV_NOHUGEPAGE);
+    return block;
+}
+
 void hm_map_release(void *part, size_t bytes) {
     /* whole pages only; the neighbours' share of the first and last page stays */
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), begin = (uintptr_t)part, skip = (page - begin % page) % page;
@@ -113,8 +122,13 @@ char *hm_sprintf(const char *format, ...) {
 }
 
 void *hm_grow(void *array, size_t count, size_t *capacity, size_t size) {
-    if (count < *capacity) return array;
+    return hm_grow_by(array, count, 1, capacity, size);
+}
+
+void *hm_grow_by(void *array, size_t count, size_t more, size_t *capacity, size_t size) {
+    if (*capacity && more <= *capacity - count) return array;
     size_t wanted = *capacity ? *capacity * 2 : 16;
+    if (wanted - count < more && __builtin_add_overflow(count, more, &wanted)) return NULL;
     void *grown = hm_realloc(array, wanted, size);
     if (grown) *capacity = wanted;
     return grown;

@@ -26,7 +26,7 @@ struct hm_settle {
     struct hm_recording *r;
     const struct hm_step_table *table;
     int64_t *number;     /* [s] step number, ascending: all steps seen */
-    uint32_t *step_of;   /* [interned slot] -> s */
+    uint32_t *step_of;   /* [interned] -> s */
     size_t steps, lanes; /* lanes: highest DP rank + 1 */
     struct cell *cells;  /* [s * lanes + dp] */
     uint64_t reference_sum;
@@ -45,7 +45,7 @@ static struct cell *cell_of(const struct hm_settle *s, uint64_t key) {
 
 struct numbered {
     int64_t number;
-    uint32_t slot;
+    uint32_t interned;
 };
 
 static int by_number(const void *a, const void *b) {
@@ -54,22 +54,21 @@ static int by_number(const void *a, const void *b) {
 }
 
 static int list_steps(struct hm_settle *s, struct hm_error *err) {
-    size_t n = s->table->count, k = 0;
+    const size_t n = hm_steps_interned(s->table);
     struct numbered *list = hm_alloc(n, sizeof *list);
     s->number = hm_alloc(n, sizeof *s->number);
-    s->step_of = hm_alloc(HM_STEP_TABLE, sizeof *s->step_of);
+    s->step_of = hm_alloc(n, sizeof *s->step_of);
     if (!list || !s->number || !s->step_of) {
         hm_free(list);
         return hm_fail_memory(err);
     }
-    for (uint32_t slot = 0; slot < HM_STEP_TABLE && k < n; slot++)
-        if (s->table->number[slot]) list[k++] = (struct numbered){(int64_t)(s->table->number[slot] - 1), slot};
-    qsort(list, k, sizeof *list, by_number);
-    for (size_t i = 0; i < k; i++) {
+    for (uint32_t i = 0; i < n; i++) list[i] = (struct numbered){hm_step_number(s->table, i), i};
+    qsort(list, n, sizeof *list, by_number);
+    for (size_t i = 0; i < n; i++) {
         s->number[i] = list[i].number;
-        s->step_of[list[i].slot] = (uint32_t)i;
+        s->step_of[list[i].interned] = (uint32_t)i;
     }
-    s->steps = k;
+    s->steps = n;
     hm_free(list);
     return 0;
 }
@@ -361,6 +360,8 @@ static int repair_loaded(struct hm_settle *s, enum cell_state state, struct repa
 
 int hm_settle_mend(struct hm_recording *r, struct hm_error *err) {
     struct hm_settle *s = r->settle;
+    if (s && s->number && hm_steps_interned(s->table) != s->steps)
+        return hm_fail(err, HM_ERR_INPUT, "%s: changed while it was read; analyse a finished file", r->path);
     bool any = false;
     for (size_t i = 0; s && s->cells && s->expected && i < s->steps * s->lanes && !any; i++)
         any = s->cells[i].state == MENDED;
@@ -482,7 +483,7 @@ static int keep(struct hm_settle *s, const struct grid *g, struct hm_error *err)
                        r->path, r->n_dropped ? r->dropped[r->n_dropped - 1].why : "ops are missing everywhere");
     r->steps = hm_alloc(g->steps_in, sizeof *r->steps);
     r->lanes = hm_alloc(g->lanes_in, sizeof *r->lanes);
-    r->step_index = hm_alloc(HM_STEP_TABLE, sizeof *r->step_index);
+    r->step_index = hm_alloc(s->steps, sizeof *r->step_index);
     r->lane_index = hm_alloc(s->lanes, sizeof *r->lane_index);
     if (!r->steps || !r->lanes || !r->step_index || !r->lane_index) return hm_fail_memory(err);
     r->n_ranked = s->lanes;
@@ -496,8 +497,7 @@ static int keep(struct hm_settle *s, const struct grid *g, struct hm_error *err)
     uint32_t *new_index = hm_alloc(s->steps, sizeof *new_index);
     if (!new_index) return hm_fail_memory(err);
     for (size_t t = 0; t < s->steps; t++) new_index[t] = g->step_out[t] ? UINT32_MAX : (uint32_t)kept++;
-    for (uint32_t slot = 0; slot < HM_STEP_TABLE; slot++)
-        r->step_index[slot] = s->table->number[slot] ? new_index[s->step_of[slot]] : UINT32_MAX;
+    for (size_t i = 0; i < s->steps; i++) r->step_index[i] = new_index[s->step_of[i]];
     hm_free(new_index);
     return 0;
 }
@@ -548,50 +548,65 @@ static int by_side_start(const void *a, const void *b) {
     return (x->end_s > y->end_s) - (x->end_s < y->end_s);
 }
 
+/* Moves the side rows of one cell to the front, sorted like its rows; how many. */
+static size_t side_of_cell(struct hm_recording *r, uint32_t step, uint32_t dp) {
+    size_t n = 0;
+    for (size_t i = 0; i < r->sides; i++) {
+        const struct hm_side_row row = r->side[i];
+        if (hm_key_step(row.key) != step || hm_key_dp(row.key) != dp) continue;
+        r->side[i] = r->side[n];
+        r->side[n++] = row;
+    }
+    if (n) qsort(r->side, n, sizeof *r->side, by_side_start);
+    return n;
+}
+
+static bool same_side_row(const struct hm_side_row *a, const struct hm_side_row *b) {
+    return a->key == b->key && a->start_s == b->start_s && a->end_s == b->end_s;
+}
+
+/* r->ref from the sorted rows of a cell and its `sides` first side rows. 1 if a row has no side row. */
+static int pair_sides(struct hm_settle *s, size_t sides, struct hm_error *err) {
+    struct hm_recording *r = s->r;
+    const struct hm_side_row *side = r->side, *end = side + sides;
+    hm_free(r->ref);
+    r->n_ref = 0;
+    if (!(r->ref = hm_alloc(s->n_sorted, sizeof *r->ref))) return hm_fail_memory(err);
+    for (size_t i = 0; i < s->n_sorted; i++) {
+        const struct hm_row *row = &s->sorted[i];
+        if (row->key == HM_KEY_DEAD) continue;
+        /* A renumbered cell's side rows carry the old numbers: match them by order within (stage, type). */
+        while (side < end && side->key != row->key && stage_and_type(side->key) < stage_and_type(row->key)) side++;
+        if (side == end || stage_and_type(side->key) != stage_and_type(row->key)) return 1;
+        if (hm_recording_check_side(r, side, err) != 0) return -1;
+        r->ref[r->n_ref++] = (struct hm_ref_op){.stage = hm_key_stage(row->key),
+                                                .type = hm_key_type(row->key),
+                                                .seq = hm_key_seq(row->key),
+                                                .mc = side->mc,
+                                                .mb = side->mb,
+                                                .gmc = side->gmc,
+                                                .start_s = row->start_s,
+                                                .end_s = row->start_s + row->duration_s};
+        const struct hm_side_row *used = side;
+        while (side < end && same_side_row(side, used)) side++; /* duplicates */
+    }
+    return 0;
+}
+
 /* The model is built from the first kept replica in the first kept step, as the artefact does (DP rank 0, first step). */
 static int read_reference(struct hm_settle *s, struct hm_error *err) {
     struct hm_recording *r = s->r;
-    uint32_t slot = 0, dp = r->lanes[0];
-    while (r->step_index[slot] != 0) slot++;
-    struct cell *cell = cell_of(s, hm_key(slot, dp, 0, 0, 0));
+    uint32_t step = 0, dp = r->lanes[0];
+    while (r->step_index[step] != 0) step++;
+    struct cell *cell = cell_of(s, hm_key(step, dp, 0, 0, 0));
     if (load_cell(s, cell, err) != 0 || gather(s, cell, USABLE, err) != 0) return -1;
-    bool have = true;
-    for (int attempt = 0; attempt < 2; attempt++) {
-        if (r->sides) qsort(r->side, r->sides, sizeof *r->side, by_side_start);
-        size_t k = 0;
-        have = true;
-        r->n_ref = 0;
-        hm_free(r->ref);
-        r->ref = hm_alloc(s->n_sorted, sizeof *r->ref);
-        if (!r->ref) return hm_fail_memory(err);
-        for (size_t i = 0; i < s->n_sorted; i++) {
-            const struct hm_row *row = &s->sorted[i];
-            if (row->key == HM_KEY_DEAD) continue;
-            /* A renumbered cell's side rows carry the old numbers: match them by order within (stage, type). */
-            while (k < r->sides && hm_key_step(r->side[k].key) * (uint64_t)HM_MAX_DP + hm_key_dp(r->side[k].key) !=
-                                       slot * (uint64_t)HM_MAX_DP + dp)
-                k++;
-            while (k < r->sides && r->side[k].key != row->key &&
-                   stage_and_type(r->side[k].key) < stage_and_type(row->key))
-                k++;
-            if (k >= r->sides || stage_and_type(r->side[k].key) != stage_and_type(row->key)) {
-                have = false;
-                break;
-            }
-            if (hm_recording_check_side(r, &r->side[k], err) != 0) return -1;
-            const struct hm_side_row used = r->side[k];
-            r->ref[r->n_ref++] = (struct hm_ref_op){
-                hm_key_stage(row->key), hm_key_type(row->key), hm_key_seq(row->key), r->side[k].mc,
-                r->side[k].mb,          r->side[k].gmc,        row->start_s,         row->start_s + row->duration_s};
-            while (k < r->sides && r->side[k].key == used.key && r->side[k].start_s == used.start_s &&
-                   r->side[k].end_s == used.end_s)
-                k++; /* duplicates */
-        }
-        if (have || attempt == 1 || !r->table) break;
+    int status = pair_sides(s, side_of_cell(r, step, dp), err);
+    if (status == 1 && r->table) {
         if (hm_table_read_cell(r->table, r, r->steps[0], dp, err) != 0) return -1;
+        status = pair_sides(s, side_of_cell(r, step, dp), err);
     }
-    if (!have) return hm_fail(err, HM_ERR_INPUT, "%s: changed while it was read; analyse a finished file", r->path);
-    return 0;
+    return status != 1 ? status
+                       : hm_fail(err, HM_ERR_INPUT, "%s: changed while it was read; analyse a finished file", r->path);
 }
 
 void hm_settle_free(struct hm_settle *s) {
@@ -605,11 +620,11 @@ void hm_settle_free(struct hm_settle *s) {
 }
 
 int hm_settle(struct hm_recording *r, struct hm_error *err) {
-    if (r->step_table->count == 0 && r->n_dropped)
+    if (hm_steps_interned(r->step_table) == 0 && r->n_dropped)
         return hm_fail(err, HM_ERR_INPUT,
                        "%s: holds no row of a known op type with usable times: %zu %s: %s; is it a training trace?",
                        r->path, r->dropped[0].count, r->dropped[0].what, r->dropped[0].why);
-    if (r->step_table->count == 0)
+    if (hm_steps_interned(r->step_table) == 0)
         return hm_fail(err, HM_ERR_INPUT, "%s: holds no row of a known op type; is it a training trace?", r->path);
     struct hm_settle *s = r->settle = hm_alloc(1, sizeof *s);
     if (!s) return hm_fail_memory(err);

@@ -13,8 +13,7 @@ void hm_recording_release_rows(struct hm_recording *r) {
     r->table = NULL;
     hm_settle_free(r->settle);
     r->settle = NULL;
-    if (r->step_table) hm_free((void *)r->step_table->number);
-    hm_free(r->step_table);
+    hm_step_table_free(r->step_table);
     r->step_table = NULL;
     hm_free(r->side);
     r->side = NULL;
@@ -163,7 +162,7 @@ static int name_empty_stages(struct hm_recording *r, int64_t stages) {
 }
 
 /* Back to the freshly opened file. */
-static void start_over(struct hm_recording *r) {
+static int start_over(struct hm_recording *r, struct hm_error *err) {
     hm_recording_forget(r);
     hm_rows_free(&r->rows);
     hm_settle_free(r->settle);
@@ -172,13 +171,14 @@ static void start_over(struct hm_recording *r) {
     r->groups = NULL;
     r->n_groups = r->seen = 0;
     r->spill = false;
-    memset((void *)r->step_table->number, 0, HM_STEP_TABLE * sizeof *r->step_table->number);
-    r->step_table->count = 0;
+    hm_step_table_free(r->step_table);
+    r->step_table = hm_step_table_new();
     for (size_t i = r->n_kept_drops; i < r->n_dropped; i++) {
         hm_free(r->dropped[i].what);
         hm_free(r->dropped[i].why);
     }
     r->n_dropped = r->n_kept_drops;
+    return r->step_table ? 0 : hm_fail_memory(err);
 }
 
 /* seq_id is the number of an op among those of its type by start: where it is not, times have the last word. */
@@ -199,7 +199,7 @@ int hm_recording_settle(struct hm_recording *r, struct hm_error *err) {
             status = 1;
         }
         if (status <= 0 || tries == 3) return status;
-        start_over(r);
+        if (start_over(r, err) != 0) return -1;
     }
 }
 
@@ -212,8 +212,7 @@ int hm_recording_refuse_step(struct hm_recording *r, int64_t step) {
 }
 
 int hm_recording_settle_again(struct hm_recording *r, struct hm_error *err) {
-    start_over(r);
-    return hm_recording_settle(r, err);
+    return start_over(r, err) == 0 ? hm_recording_settle(r, err) : -1;
 }
 
 /* ---- complete recordings ---- */
@@ -265,7 +264,7 @@ static int look_at_first_cell(struct hm_recording *r, struct hm_error *err) {
     if (status == 0) status = take_reference(r, err);
     if (status != 0) return status;
     size_t row_of_cells = r->n_ref * r->n_lanes; /* rows of one step */
-    if (rows % row_of_cells != 0 || rows / row_of_cells > HM_STEP_TABLE / 2) return 1;
+    if (rows % row_of_cells != 0 || rows / row_of_cells > HM_MOST_STEPS) return 1;
     r->n_steps = rows / row_of_cells;
     r->steps = hm_alloc(r->n_steps, sizeof *r->steps);
     r->lanes = hm_alloc(r->n_lanes, sizeof *r->lanes);
@@ -375,10 +374,9 @@ struct hm_recording *hm_recording_open(const char *const *paths, size_t n, const
         r->progress = progress;
         r->context = context;
         r->inputs = hm_alloc(1, sizeof *r->inputs);
-        r->step_table = hm_alloc(1, sizeof *r->step_table);
-        if (r->step_table) r->step_table->number = hm_alloc(HM_STEP_TABLE, sizeof *r->step_table->number);
+        r->step_table = hm_step_table_new();
     }
-    if (!r || !r->inputs || !r->step_table || !r->step_table->number)
+    if (!r || !r->inputs || !r->step_table)
         hm_fail_memory(err);
     else if (open_inputs(r, paths, n, format, err) == 0) {
         if (!memory_bytes) r->memory_bytes = modest(r->memory_bytes, hm_table_bytes(r->table));

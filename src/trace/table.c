@@ -195,9 +195,9 @@ int hm_table_list_steps(struct hm_table *t, struct hm_step_rows **steps, size_t 
     }
     *n = i;
     duckdb_destroy_result(&result);
-    if (status == 0 && *n > HM_STEP_TABLE / 2)
+    if (status == 0 && *n > HM_MOST_STEPS)
         status = hm_fail(err, HM_ERR_INPUT, "%s: has more than %d different steps; analyse a part of it", t->path,
-                         HM_STEP_TABLE / 2);
+                         HM_MOST_STEPS);
     if (status != 0) {
         hm_free(*steps);
         *steps = NULL;

@@ -190,7 +190,7 @@ static void take_chunk(struct hm_table *t, const struct chunk *c, idx_t n) {
             last_step = step;
             lower_to(&t->first_step, step);
             if (slot == UINT32_MAX) {
-                fail_once(t, HM_ERR_INPUT, "has more than %d different steps; analyse a part of it", HM_STEP_TABLE / 2);
+                fail_once(t, HM_ERR_INPUT, "has more than %d different steps; analyse a part of it", HM_MOST_STEPS);
                 return;
             }
         }

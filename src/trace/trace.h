@@ -16,9 +16,7 @@ struct hm_row {
     uint64_t key;
     double start_s, duration_s;
 };
-#ifndef HM_STEP_BITS /* the fuzz build, which makes a recording thousands of times a second, has a small table of steps */
-#define HM_STEP_BITS 21
-#endif
+enum { HM_STEP_BITS = 21 };
 enum { HM_DP_BITS = 14, HM_STAGE_BITS = 8, HM_TYPE_BITS = 4, HM_SEQ_BITS = 17 };
 enum { HM_MAX_DP = 1 << HM_DP_BITS, HM_MAX_STAGES = 1 << HM_STAGE_BITS, HM_MAX_SEQ = 1 << HM_SEQ_BITS };
 enum { HM_MAX_CHUNKS = 1 << 12 }; /* model chunks of a stage: there are never more than layers */
@@ -223,14 +221,17 @@ int hm_drop(struct hm_recording *r, const char *what, size_t count, const char *
 
 /* ---- for the files of this room ---- */
 
-/* Distinct step numbers, interned from several threads: open addressing in a table that never moves. */
-enum { HM_STEP_TABLE = 1 << HM_STEP_BITS };
-struct hm_step_table {
-    _Atomic uint64_t *number; /* step number + 1; 0 is free */
-    _Atomic size_t count;
-};
-/* The slot of a step number (>= 0); UINT32_MAX when the table is half full: too many steps. */
+/* Distinct step numbers, interned from several threads: in the order in which they are met they become 0, 1, 2, ... What is made is sized by
+ * the steps there are; the table itself reserves addresses for the most there can be, and touches few of them. */
+enum { HM_MOST_STEPS = 1 << (HM_STEP_BITS - 1) };
+struct hm_step_table;
+struct hm_step_table *hm_step_table_new(void); /* NULL without memory */
+void hm_step_table_free(struct hm_step_table *t);
+/* The index of a step number (>= 0); UINT32_MAX if there are more than HM_MOST_STEPS. Thread-safe. */
 uint32_t hm_step_intern(struct hm_step_table *t, int64_t step);
+/* Once no thread adds any more: how many there are, and the number of one. */
+size_t hm_steps_interned(const struct hm_step_table *t);
+int64_t hm_step_number(const struct hm_step_table *t, uint32_t index);
 
 /* Room for n rows; *first is the index of the first. 0, or -1 without memory. Thread-safe. */
 int hm_rows_reserve(struct hm_rows *rows, size_t n, size_t *first);

@@ -10,8 +10,6 @@
 
 struct hm_job_rows {
     struct hm_recording *r;
-    const char *last_name; /* rows of one op type mostly come with one string */
-    int last_type;
     size_t unknown; /* rows of op types that are not known; the first one's name */
     char unknown_name[64];
 };
@@ -28,12 +26,11 @@ struct hm_job_rows *hm_job_begin(const char *name, struct hm_error *err) {
     if (r) {
         r->path = hm_strdup(name);
         r->groups = hm_alloc(1, sizeof *r->groups);
-        r->step_table = hm_alloc(1, sizeof *r->step_table);
-        if (r->step_table) r->step_table->number = hm_alloc(HM_STEP_TABLE, sizeof *r->step_table->number);
+        r->step_table = hm_step_table_new();
         r->memory_bytes = hm_default_memory();
         r->n_groups = 1;
     }
-    if (r && r->path && r->groups && r->step_table && r->step_table->number) {
+    if (r && r->path && r->groups && r->step_table) {
         r->groups[0] = (struct hm_group){0, INT64_MAX};
         return rows;
     }
@@ -42,12 +39,20 @@ struct hm_job_rows *hm_job_begin(const char *name, struct hm_error *err) {
     return NULL;
 }
 
-static int type_of(struct hm_job_rows *rows, const char *name) {
-    if (name != rows->last_name) {
-        rows->last_name = name;
-        rows->last_type = hm_op_type_find(name, strlen(name));
+/* Rows of one op type mostly come with one string. Between two calls a caller may write another name to the same place. */
+enum { REMEMBERED = 64 };
+struct names {
+    const char *name[REMEMBERED];
+    int type[REMEMBERED];
+};
+
+static int type_of(struct names *names, const char *name) {
+    const size_t at = ((uintptr_t)name * 0x9e3779b97f4a7c15u) >> (64 - 6);
+    if (names->name[at] != name) {
+        names->name[at] = name;
+        names->type[at] = hm_op_type_find(name, strlen(name));
     }
-    return rows->last_type;
+    return names->type[at];
 }
 
 static bool is_time(double s) {
@@ -72,17 +77,13 @@ static int check(const struct hm_job_rows *rows, const struct hm_op_row *row, st
                    what);
 }
 
-static int take(struct hm_job_rows *rows, const struct hm_op_row *row, uint32_t type, struct hm_row *to,
+/* There is room for its side row. */
+static int take(struct hm_recording *r, const struct hm_op_row *row, uint32_t type, struct hm_row *to,
                 struct hm_error *err) {
-    struct hm_recording *r = rows->r;
     uint32_t step = hm_step_intern(r->step_table, row->step);
     if (step == UINT32_MAX)
-        return hm_fail(err, HM_ERR_INPUT, "%s: more than %d steps; hand them over in parts", r->path,
-                       HM_STEP_TABLE / 2);
+        return hm_fail(err, HM_ERR_INPUT, "%s: more than %d steps; hand them over in parts", r->path, HM_MOST_STEPS);
     *to = (struct hm_row){hm_key(step, row->dp_rank, row->stage, type, row->seq), row->start_s, row->duration_s};
-    struct hm_side_row *grown = hm_grow(r->side, r->sides, &r->side_capacity, sizeof *grown);
-    if (!grown) return hm_fail_memory(err);
-    r->side = grown;
     r->side[r->sides++] = (struct hm_side_row){to->key,          row->chunk,   row->microbatch,
                                                row->model_chunk, row->start_s, row->start_s + row->duration_s};
     if ((int64_t)row->dp_rank + 1 > r->layout.dp) r->layout.dp = (int64_t)row->dp_rank + 1;
@@ -91,23 +92,31 @@ static int take(struct hm_job_rows *rows, const struct hm_op_row *row, uint32_t 
 }
 
 int hm_job_add(struct hm_job_rows *rows, const struct hm_op_row *row, size_t n, struct hm_error *err) {
+    struct hm_recording *r = rows->r;
+    struct names names = {0};
     size_t known = 0, first;
     for (size_t i = 0; i < n; i++) {
         if (check(rows, &row[i], err) != 0) return -1;
-        known += type_of(rows, row[i].op_type) >= 0;
+        known += type_of(&names, row[i].op_type) >= 0;
     }
-    if (hm_rows_reserve(&rows->r->rows, known, &first) != 0) return hm_fail_memory(err);
-    for (size_t i = 0; i < known; i++) hm_rows_at(&rows->r->rows, first + i)->key = HM_KEY_DEAD;
-    for (size_t i = 0, at = first; i < n; i++) {
-        int type = type_of(rows, row[i].op_type);
-        if (type < 0) {
-            if (rows->unknown++ == 0)
-                (void)snprintf(rows->unknown_name, sizeof rows->unknown_name, "%s", row[i].op_type);
-        } else if (take(rows, &row[i], (uint32_t)type, hm_rows_at(&rows->r->rows, at++), err) != 0) {
-            return -1;
-        }
+    struct hm_side_row *grown = hm_grow_by(r->side, r->sides, known, &r->side_capacity, sizeof *grown);
+    if (!grown) return hm_fail_memory(err);
+    r->side = grown;
+    if (hm_rows_reserve(&r->rows, known, &first) != 0) return hm_fail_memory(err);
+    const size_t sides = r->sides;
+    int status = 0;
+    for (size_t i = 0; i < known; i++) hm_rows_at(&r->rows, first + i)->key = HM_KEY_DEAD;
+    for (size_t i = 0, at = first; i < n && status == 0; i++) {
+        int type = type_of(&names, row[i].op_type);
+        if (type >= 0)
+            status = take(r, &row[i], (uint32_t)type, hm_rows_at(&r->rows, at++), err);
+        else if (rows->unknown++ == 0)
+            (void)snprintf(rows->unknown_name, sizeof rows->unknown_name, "%s", row[i].op_type);
     }
-    return 0;
+    if (status == 0) return 0;
+    for (size_t i = 0; i < known; i++) hm_rows_at(&r->rows, first + i)->key = HM_KEY_DEAD;
+    r->sides = sides;
+    return -1;
 }
 
 struct hm_trace *hm_job_finish(struct hm_job_rows *rows, const struct hm_trace_options *options, struct hm_error *err) {

@@ -48,7 +48,7 @@ static int check_options(const struct hm_synth_options *o, struct hm_error *err)
                  {"--vpp", o->vpp, HM_MAX_SEQ},
                  {"--tp", o->tp, 1 << 16},
                  {"--microbatches", o->microbatches, HM_MAX_SEQ},
-                 {"--steps", o->steps, HM_STEP_TABLE / 2}};
+                 {"--steps", o->steps, HM_MOST_STEPS}};
     for (size_t k = 0; k < sizeof sizes / sizeof sizes[0]; k++)
         if (sizes[k].value < 1 || sizes[k].value > sizes[k].most)
             return hm_fail(err, HM_ERR_ARGUMENT, "%s %" PRIu64 ": must be from 1 to %" PRIu64, sizes[k].name,

@@ -61,8 +61,8 @@ static int select_steps(struct hm_recording *r, const char *text, struct hm_erro
             hm_fail(err, HM_ERR_ARGUMENT, "%s: no usable step among --steps %s; it has steps %" PRId64 " to %" PRId64,
                     r->path, text, r->steps[0], r->steps[r->n_steps - 1]);
     if (status == 0) {
-        for (uint32_t slot = 0; slot < HM_STEP_TABLE; slot++)
-            if (r->step_index[slot] != UINT32_MAX) r->step_index[slot] = new_index[r->step_index[slot]];
+        for (size_t s = 0; s < hm_steps_interned(r->step_table); s++)
+            if (r->step_index[s] != UINT32_MAX) r->step_index[s] = new_index[r->step_index[s]];
         r->n_steps = kept;
     }
     hm_free(ranges);

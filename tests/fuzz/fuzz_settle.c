@@ -104,18 +104,11 @@ static void make_rows(struct input *in, unsigned dp, unsigned steps, size_t n) {
 /* As a reader leaves it. */
 static struct hm_recording *recording_of_rows(void) {
     struct hm_recording *r = hm_alloc(1, sizeof *r);
-    static _Atomic uint64_t *numbers; /* 16 MB: cleared by hand */
-    static uint32_t used[64];
-    static size_t n_used;
-    if (!numbers) numbers = hm_alloc(HM_STEP_TABLE, sizeof *numbers);
-    for (size_t k = 0; k < n_used; k++) numbers[used[k]] = 0;
-    n_used = 0;
-    FUZZ_CHECK(r && numbers);
+    FUZZ_CHECK(r);
     r->path = hm_strdup("recording");
     r->threads = 1;
     r->memory_bytes = (uint64_t)1 << 30;
-    r->step_table = hm_alloc(1, sizeof *r->step_table);
-    r->step_table->number = numbers;
+    r->step_table = hm_step_table_new();
     r->groups = hm_alloc(1, sizeof *r->groups);
     r->groups[0] = (struct hm_group){0, INT64_MAX};
     r->n_groups = 1;
@@ -125,10 +118,6 @@ static struct hm_recording *recording_of_rows(void) {
     for (size_t i = 0; i < n_rows; i++) {
         uint64_t key = rows[i].key;
         uint32_t slot = hm_step_intern(r->step_table, hm_key_step(key));
-        size_t k = 0;
-        while (k < n_used && used[k] != slot) k++;
-        if (k == n_used) used[n_used++] = slot;
-        FUZZ_CHECK(n_used < 64);
         key = hm_key(slot, hm_key_dp(key), hm_key_stage(key), hm_key_type(key), hm_key_seq(key));
         double start = rows[i].start_s, duration = fmax(0, rows[i].end_s - start);
         *hm_rows_at(&r->rows, first + i) = (struct hm_row){key, start, duration};
@@ -142,7 +131,6 @@ static struct hm_recording *recording_of_rows(void) {
 }
 
 static void free_recording(struct hm_recording *r) {
-    if (r && r->step_table) r->step_table->number = NULL; /* kept for the next recording */
     hm_recording_free(r);
 }
 
