@@ -125,6 +125,8 @@ static inline double hm_all_slowness(const struct hm_diagnoser *d, size_t row, s
  * memory. */
 int hm_find_warm_up(struct hm_diagnoser *d);
 int hm_list_limits(struct hm_diagnoser *d);
+/* Op types that were recorded nowhere, or not on some stages, into list, up to `most` lines (missing_ops.c). How many. */
+size_t hm_list_missing(struct hm_diagnoser *d, const char **list, size_t most);
 /* Finds slow places (places.c): fills worker, replica, single, place. 0, or -1 without memory. */
 int hm_find_places(struct hm_diagnoser *d);
 /* Drops a place: its worker or replica is as its peers from now on. */

@@ -63,7 +63,7 @@ static const char *explain(struct hm_diagnoser *d, const int *moved, int parts, 
 
 int hm_fix_layers(struct hm_diagnoser *d) {
     const struct hm_profile *p = &d->p;
-    if (p->stages < 2 || !d->load_s) return 0;
+    if (p->stages < 2 || !d->load_s || !p->whole) return 0; /* what was not recorded has no price */
     struct layers m = {d, hm_alloc(p->stages, sizeof(double))};
     double *now = hm_alloc(p->stages, sizeof *now), total = 0;
     int *moved = hm_alloc(p->stages, sizeof *moved);

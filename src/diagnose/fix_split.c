@@ -84,6 +84,7 @@ static const char *explain(struct hm_diagnoser *d, const uint32_t *count, double
 
 int hm_fix_split(struct hm_diagnoser *d) {
     const struct hm_profile *p = &d->p;
+    if (!p->whole) return 0; /* nor have stages that were not recorded a pace */
     if (p->lanes < 2 || p->microbatches < 2 || !(d->found & (1u << HM_SLOW_WORKER | 1u << HM_REPLICA_IMBALANCE)))
         return 0;
     double *t = hm_alloc(p->lanes, sizeof *t);

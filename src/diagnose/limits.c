@@ -10,7 +10,7 @@
 
 static const double warm = 1.3; /* times the usual step ... */
 static const double sigmas = 6; /* ... and so far from how steps differ anyway, by their sequence lengths for one */
-enum { LOOKED_AT = 64, MOST_LIMITS = 8, FEW_STEPS = 4 };
+enum { LOOKED_AT = 64, MOST_LIMITS = 20, MOST_MISSING = 8, FEW_STEPS = 4 };
 
 /* The compute time of the median replica in a step. */
 static double compute_s(const struct hm_profile *p, size_t t, double *value) {
@@ -68,10 +68,17 @@ int hm_list_limits(struct hm_diagnoser *d) {
         list[n++] = hm_box_text(d->box, "%zu steps: whether a straggler stays, comes or goes", p->steps);
     if (p->microbatches == 1)
         list[n++] = "one microbatch a step: sequence lengths and a replica's own pace look the same within a step";
+    if (p->microbatches && !p->whole)
+        list[n++] = hm_box_text(d->box,
+                                "%zu of %zu stages recorded: who is slow on the others, and what moving work to or "
+                                "from them would change; waiting "
+                                "for them is taken as it usually is",
+                                p->recorded, p->t->job->model_stages);
     if (p->microbatches == 0) list[n++] = "no forward or backward computes: who is slow";
     if (d->t->recording->layout.tp > 1)
         list[n++] = "one row for each tensor-parallel group: which of its ranks is slow, and waiting among them, is "
                     "inside its times";
+    n += hm_list_missing(d, list + n, MOST_MISSING);
     for (size_t t = 0; t < d->n_warm_up && n < MOST_LIMITS; t++)
         list[n++] =
             hm_box_text(d->box, "step %" PRId64 " is a warm-up: left out of the search for slow workers and replicas",

@@ -120,8 +120,12 @@ static int part(struct hm_diagnoser *d, double *value) {
         for (size_t r = 0; r < p->rows; r++)
             for (size_t t = s->first; t < s->end; t++) whole[r * row_size + s->lane * T + t] += s->size;
     }
-    if (p->stages == 1) /* a replica is a worker */
-        for (size_t k = 0; k < cells_of(p); k++) own[k] += whole[k], whole[k] = 0;
+    if (p->recorded == 1) /* a replica is a worker, as far as it was recorded */
+        for (size_t r = 0; r < p->rows; r++)
+            for (size_t k = r * row_size; k < (r + 1) * row_size; k++) {
+                if (p->floor[r] > 0) own[k] += whole[k];
+                whole[k] = 0;
+            }
     hm_free(x);
     return 0;
 }

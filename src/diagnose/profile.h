@@ -23,6 +23,8 @@ struct hm_profile {
     const struct hm_trace *t;
     size_t stages, chunks, roles, microbatches, lanes, steps; /* roles: (stage, chunk, direction) */
     size_t rows;                                              /* 2 * stages: (stage, direction) */
+    size_t recorded; /* stages with computes: part of a pipeline may be missing ... */
+    bool whole;      /* ... or none of it */
     int threads;
 
     uint32_t *slot;       /* [role][microbatch] the op, HM_NONE if there is none */

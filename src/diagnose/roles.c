@@ -86,5 +86,12 @@ int hm_profile_roles(struct hm_profile *p, const struct hm_job *m) {
         else
             p->role[i] = HM_NONE; /* a second pass over the same microbatch is not compared with anything */
     }
+    for (size_t s = 0; s < p->stages; s++) {
+        bool any = false;
+        for (size_t k = hm_role(p, s, 0, 0) * p->microbatches; k < hm_role(p, s + 1, 0, 0) * p->microbatches; k++)
+            any |= p->slot[k] != HM_NONE;
+        p->recorded += any;
+    }
+    p->whole = p->recorded == m->model_stages;
     return 0;
 }

@@ -52,7 +52,7 @@ static int even_out(struct means *m, double *mean) {
  * stages share is its own pace, what a stage's replicas share is the stage. */
 static double interaction(const struct means *m, double *level) {
     const struct hm_profile *p = &m->d->p;
-    double square = 0, freedom = (double)(p->stages - 1) * (double)(p->lanes - 1);
+    double square = 0, freedom = (double)(p->recorded - 1) * (double)(p->lanes - 1);
     if (p->lanes < 2) return 0;
     for (size_t s = 0; s < p->stages; s++)
         for (size_t l = 0; l < p->lanes; l++) {
@@ -67,9 +67,11 @@ static double interaction(const struct means *m, double *level) {
     }
     for (size_t l = 0; l < p->lanes; l++) {
         double mean = 0;
-        for (size_t s = 0; s < p->stages; s++) mean += level[s * p->lanes + l] / (double)p->stages;
         for (size_t s = 0; s < p->stages; s++)
-            square += (level[s * p->lanes + l] - mean) * (level[s * p->lanes + l] - mean);
+            mean += level[s * p->lanes + l] / (double)p->recorded; /* 0 where nothing was recorded */
+        for (size_t s = 0; s < p->stages; s++)
+            if (m->n[hm_role(p, s, 0, 0) * p->lanes + l] > 0)
+                square += (level[s * p->lanes + l] - mean) * (level[s * p->lanes + l] - mean);
     }
     return sqrt(square / freedom / (double)p->lanes);
 }
@@ -96,7 +98,7 @@ static int judge(const struct means *m, const double *mean, struct hm_finding *f
             load[s] += isnan(mean[role]) ? 0 : mean[role];
             *(role % 2 ? &backward : &forward) += isnan(mean[role]) ? 0 : mean[role];
         }
-        total += load[s] / (double)p->stages;
+        total += load[s] / (double)p->recorded;
         if (load[s] > heaviest) heaviest = load[s], top = s;
     }
     for (size_t s = 0; good && s < p->stages; s++) {
@@ -118,8 +120,9 @@ static int judge(const struct means *m, const double *mean, struct hm_finding *f
             own[role % 2] += mean[role];
         hm_note_plot(f, "heaviest stage over the mean stage", heaviest / total, "ratio", "stage",
                      "forward + backward of a microbatch, s", number, load, p->stages);
-        hm_note(f, own[0] / (forward / (double)p->stages), "ratio", "forward of stage %zu over the mean stage's", top);
-        hm_note(f, own[1] / (backward / (double)p->stages), "ratio", "backward of stage %zu over the mean stage's",
+        hm_note(f, own[0] / (forward / (double)p->recorded), "ratio", "forward of stage %zu over the mean stage's",
+                top);
+        hm_note(f, own[1] / (backward / (double)p->recorded), "ratio", "backward of stage %zu over the mean stage's",
                 top);
         if (p->lanes == 1) hm_note(f, 1, "", "replicas: with one, a slow worker and a heavy stage look the same");
         hm_at_pass(f, HM_FORWARD);
@@ -132,7 +135,7 @@ static int judge(const struct means *m, const double *mean, struct hm_finding *f
 
 int hm_find_stage_imbalance(struct hm_diagnoser *d, struct hm_finding *f) {
     const struct hm_profile *p = &d->p;
-    if (p->stages < 2 || p->microbatches == 0) return 0;
+    if (p->recorded < 2 || p->microbatches == 0) return 0;
     struct means m = {.d = d, .sum = hm_alloc(p->roles * p->lanes, sizeof(double))};
     m.n = hm_alloc(p->roles * p->lanes, sizeof(double));
     double *mean = hm_alloc(p->roles, sizeof(double));

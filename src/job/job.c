@@ -307,6 +307,7 @@ static int assemble(const struct draft *d, struct hm_job *m) {
         slot->lonely = e->lonely[i];
         if (op->stage + 1 > m->stages) m->stages = op->stage + 1;
     }
+    m->model_stages = m->stages;
     for (size_t k = 0; k < e->n_edges; k++)
         sorted[k] = (struct hm_edge){slot_of[e->edge[k].after], slot_of[e->edge[k].before]};
     qsort(sorted, e->n_edges, sizeof *sorted, by_after);

@@ -78,6 +78,7 @@ struct hm_job {
     bool own_classes;               /* cls, family and their names are the job's to free (hm_free) */
     /* A pipeline's: DP communication at all; gradients reduced while computing; op types that no rule connects, a bit each: their ops
      * are no slots. */
+    size_t model_stages; /* may be more than stages: the model goes on behind the last one that was recorded */
     bool uses_dp, overlapped, trailing; /* trailing: all-gathers for the next step follow the optimizer */
     uint32_t unplaced;
 };

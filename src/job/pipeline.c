@@ -11,6 +11,7 @@
 
 enum { NONE = -1 };
 static const double clock_slack_s = 5e-5; /* artefact: EPS of the records that move nothing */
+static const double moves_nothing = 0.1;  /* of a backward: receives that are all shorter may be such records */
 
 /* Ops of one stage, by type, in seq order; and its compute ops by start. */
 struct stage_ops {
@@ -30,9 +31,13 @@ struct builder {
     struct hm_edges *e;
     bool uses_dp, overlapped, trailing;
     const struct hm_ref_op *op;
-    size_t stages, chunks; /* chunks: model chunks of the whole model (vpp * pp) */
+    size_t seen, stages,
+        chunks; /* seen: stages up to the last one that has ops; chunks: model chunks of the whole model (vpp * pp) */
     struct stage_ops *stage;
     uint32_t *place; /* [op] its index among the ops of its type on its stage */
+    bool *unseen;    /* [op] a transfer with a stage of which nothing was recorded */
+    size_t n_peers;
+    uint32_t *class_of_peers; /* [n_peers] the job's, in the end */
 };
 
 static void wait_for(struct builder *b, int32_t after, int32_t before) {
@@ -75,18 +80,66 @@ static bool sort_by_start(const struct builder *b, int32_t *ops, size_t n) {
     return true;
 }
 
+/* Of one type on one stage: how many, the mean and the longest of their durations, from when to when. */
+struct sum {
+    size_t n;
+    double mean_s, longest_s, last_start_s, first_end_s;
+};
+
+static struct sum sum_up(const struct builder *b, size_t stage, int type) {
+    struct sum s = {.last_start_s = -INFINITY, .first_end_s = INFINITY};
+    for (size_t i = 0; i < b->e->n; i++) {
+        const struct hm_ref_op *op = &b->op[i];
+        if (op->stage != stage || (int)op->type != type) continue;
+        s.n++;
+        s.mean_s += op->end_s - op->start_s;
+        s.longest_s = fmax(s.longest_s, op->end_s - op->start_s);
+        s.last_start_s = fmax(s.last_start_s, op->start_s);
+        s.first_end_s = fmin(s.first_end_s, op->end_s);
+    }
+    if (s.n) s.mean_s /= (double)s.n;
+    return s;
+}
+
+/* How many stages the model has, which may be more than were recorded: with several chunks a stage their numbers tell; else a stage that sends
+ * forward, and waits for what comes back, is not the last one. */
+static size_t stages_of_model(const struct builder *b, size_t seen) {
+    size_t told = seen;
+    bool chunks = false;
+    for (size_t i = 0; i < b->e->n; i++) {
+        const struct hm_ref_op *op = &b->op[i];
+        if (!hm_is_compute((int)op->type) || op->mc <= 0) continue;
+        chunks = true;
+        int64_t stages = op->gmc > (int64_t)op->stage ? (op->gmc - (int64_t)op->stage) / op->mc : 0;
+        if (stages < (int64_t)seen || stages > HM_MAX_STAGES || stages * op->mc + (int64_t)op->stage != op->gmc)
+            return seen;
+        told = (size_t)stages;
+    }
+    if (chunks) return told;
+    const struct sum send = sum_up(b, seen - 1, HM_FORWARD_SEND), recv = sum_up(b, seen - 1, HM_BACKWARD_RECV),
+                     forward = sum_up(b, seen - 1, HM_FORWARD_COMPUTE),
+                     backward = sum_up(b, seen - 1, HM_BACKWARD_COMPUTE);
+    bool sends = send.n && send.n >= forward.n && send.first_end_s >= forward.first_end_s - clock_slack_s,
+         waits = recv.n && recv.n >= backward.n && recv.last_start_s <= backward.last_start_s + clock_slack_s &&
+                 recv.longest_s > moves_nothing * backward.mean_s;
+    return sends && waits && seen < HM_MAX_STAGES ? seen + 1 : seen;
+}
+
 /* The ops come sorted by (stage, type, seq). */
 static int list_ops(struct builder *b) {
     size_t n = b->e->n;
     for (size_t i = 0; i < n; i++)
         if (b->op[i].stage + 1 > b->stages) b->stages = b->op[i].stage + 1;
+    b->seen = b->stages;
+    if (b->seen) b->stages = stages_of_model(b, b->seen);
     int32_t most = 0;
     for (size_t i = 0; i < n; i++)
         if (hm_is_compute((int)b->op[i].type) && b->op[i].mc > most) most = b->op[i].mc;
     b->chunks = ((size_t)most + 1) * b->stages;
     b->stage = hm_alloc(b->stages, sizeof *b->stage);
     b->place = hm_alloc(n, sizeof *b->place);
-    if (!b->stage || !b->place) return -1;
+    b->unseen = hm_alloc(n, sizeof *b->unseen);
+    if (!b->stage || !b->place || !b->unseen) return -1;
     for (size_t s = 0; s < b->stages; s++) {
         struct stage_ops *st = &b->stage[s];
         for (size_t i = 0; i < n; i++)
@@ -117,6 +170,8 @@ static void free_lists(struct builder *b) {
     }
     hm_free(b->stage);
     hm_free(b->place);
+    hm_free(b->unseen);
+    b->unseen = NULL;
 }
 
 static void chain(struct builder *b, const int32_t *ops, size_t n) {
@@ -334,6 +389,43 @@ static void pair_link(struct builder *b, size_t stage, int send_type, const stru
     hm_free(peers);
 }
 
+static bool is_empty(const struct builder *b, size_t stage) {
+    return b->stage[stage].n_compute == 0;
+}
+
+/* The stage on the other side of a link. */
+static size_t peer_of(const struct builder *b, size_t stage, int type) {
+    return (stage + b->stages + (peer_direction(type) > 0 ? 1 : b->stages - 1)) % b->stages;
+}
+
+/* Over stages that were not recorded: what arrives behind them left before them, and what comes back from an end of the model that was not
+ * recorded was sent there by its forward. The stages between show as the receive's transfer. */
+static void bridge(struct builder *b, size_t stage, int send_type, const struct link *links) {
+    const int way = peer_direction(send_type), back = HM_BACKWARD_RECV;
+    const int compute_type = send_type == HM_FORWARD_SEND ? HM_FORWARD_COMPUTE : HM_BACKWARD_COMPUTE;
+    const struct stage_ops *st = &b->stage[stage];
+    for (size_t k = 0; k < st->n[compute_type] && !b->e->failed; k++) {
+        int32_t from = st->of[compute_type][k], to = NONE;
+        int64_t chunk = chunk_of(b, from) + way;
+        int steps = way;
+        for (; chunk >= 0 && chunk < (int64_t)b->chunks && is_empty(b, (size_t)chunk % b->stages); chunk += way)
+            steps += way;
+        bool inside = chunk >= 0 && chunk < (int64_t)b->chunks;
+        if (!moves_data(b, send_type, from) || steps == way || (!inside && send_type == HM_BACKWARD_SEND)) continue;
+        size_t other = inside ? (size_t)chunk % b->stages : stage;
+        int type = inside ? compute_type : HM_BACKWARD_COMPUTE;
+        struct work *peers = list_work(b, other, type);
+        if (!peers) b->e->failed = true;
+        if (peers) to = partner(b, peers, b->stage[other].n[type], from, inside ? steps : 0);
+        hm_free(peers);
+        if (to == NONE) continue;
+        int32_t received =
+            record_of(b, &links[other * 4 + (size_t)((inside ? peer_type(send_type) : back) - HM_FORWARD_SEND)], to);
+        wait_for(b, received != NONE ? received : to, from);
+        if (received != NONE) b->e->lonely[received] = true;
+    }
+}
+
 static int point_to_point(struct builder *b) {
     int status = 0;
     struct link *links = hm_alloc(b->stages * 4, sizeof *links);
@@ -367,10 +459,14 @@ static int point_to_point(struct builder *b) {
     if (status == 0 && b->stages > 1)
         for (size_t s = 0; s < b->stages; s++)
             for (int t = HM_FORWARD_SEND; t <= HM_BACKWARD_SEND; t += 2) {
-                size_t peer = (s + b->stages + (peer_direction(t) > 0 ? 1 : b->stages - 1)) % b->stages;
+                size_t peer = peer_of(b, s, t);
                 pair_link(b, s, t, &links[s * 4 + (size_t)(t - HM_FORWARD_SEND)], peer,
                           &links[peer * 4 + (size_t)(peer_type(t) - HM_FORWARD_SEND)]);
+                if (is_empty(b, peer)) bridge(b, s, t, links);
             }
+    for (size_t k = 0; status == 0 && k < b->stages * 4; k++)
+        for (size_t i = 0; is_empty(b, peer_of(b, k / 4, HM_FORWARD_SEND + (int)(k % 4))) && i < links[k].n; i++)
+            if (links[k].records[i].real) b->unseen[links[k].records[i].op] = true;
     for (size_t k = 0; k < b->stages * 4; k++) {
         hm_free(links[k].records);
         hm_free(links[k].of_compute);
@@ -506,6 +602,28 @@ static void make_groups(struct builder *b) {
     }
 }
 
+/* Streams of a worker: compute, DP communication, and one for each kind of transfer between stages. */
+static uint32_t stream_of(uint32_t type) {
+    if (hm_is_p2p((int)type)) return 2 + type - HM_FORWARD_SEND;
+    return hm_is_compute((int)type) || type == HM_GC || type == HM_OPTIMIZER ? 0 : 1;
+}
+
+/* How long a transfer with a stage that was not recorded takes is waiting for that stage, above all, and differs from one microbatch to the
+ * next: each has only itself, in the other replicas and steps, to be compared with. All others of a type are peers. */
+static int own_peers(struct builder *b) {
+    b->n_peers = HM_OP_TYPES;
+    for (size_t i = 0; i < b->e->n; i++) {
+        b->e->stream[i] = stream_of(b->op[i].type);
+        b->e->peers[i] = b->unseen[i] ? (uint32_t)b->n_peers++ : b->op[i].type;
+    }
+    uint32_t *cls = hm_alloc(b->n_peers, sizeof *cls);
+    if (!cls) return -1;
+    for (uint32_t t = 0; t < HM_OP_TYPES; t++) cls[t] = t;
+    for (size_t i = 0; i < b->e->n; i++) cls[b->e->peers[i]] = b->op[i].type;
+    b->class_of_peers = cls;
+    return 0;
+}
+
 /* Fills the edges of the ops. 0, or -1 without memory. */
 static int connect_ops(struct builder *b, struct hm_edges *e, const struct hm_ref_op *ops, size_t n, int64_t dp_size) {
     *b = (struct builder){.e = e, .op = ops, .uses_dp = dp_size > 1};
@@ -527,6 +645,7 @@ static int connect_ops(struct builder *b, struct hm_edges *e, const struct hm_re
         order_tail(b, st);
     }
     if (status == 0) make_groups(b);
+    if (status == 0) status = own_peers(b);
     free_lists(b);
     return e->failed ? -1 : status;
 }
@@ -546,12 +665,6 @@ static uint32_t unplaced_types(const struct hm_edges *e) {
         if (after != before) placed |= 1u << after | 1u << before;
     }
     return seen & ~placed;
-}
-
-/* Streams of a worker: compute, DP communication, and one for each kind of transfer between stages. */
-static uint32_t stream_of(uint32_t type) {
-    if (hm_is_p2p((int)type)) return 2 + type - HM_FORWARD_SEND;
-    return hm_is_compute((int)type) || type == HM_GC || type == HM_OPTIMIZER ? 0 : 1;
 }
 
 /* The classes are the op types, also those that do not occur: a class is an op type's number. */
@@ -578,12 +691,9 @@ static int name_classes(struct hm_job *job) {
     struct hm_class *cls = hm_alloc(HM_OP_TYPES, sizeof *cls);
     const char **family = hm_alloc(HM_FAMILIES, sizeof *family);
     job->partition = hm_alloc(1, sizeof *job->partition);
-    uint32_t *class_of_peers = hm_alloc(HM_OP_TYPES, sizeof *class_of_peers);
-    job->class_of_peers = class_of_peers;
     job->cls = cls;
     job->family = family;
-    if (!cls || !family || !job->partition || !class_of_peers) return -1;
-    for (uint32_t t = 0; t < HM_OP_TYPES; t++) class_of_peers[t] = t;
+    if (!cls || !family || !job->partition) return -1;
     for (int t = 0; t < HM_OP_TYPES; t++)
         cls[t] =
             (struct hm_class){hm_op_types[t].name,  (uint32_t)hm_family_of(t),      what[t].kind,     what[t].phase,
@@ -591,7 +701,7 @@ static int name_classes(struct hm_job *job) {
     for (int f = 0; f < HM_FAMILIES; f++) family[f] = hm_family_name(f);
     job->partition[0].blocks = 1;
     job->n_partitions = 1;
-    job->n_classes = job->n_peers = HM_OP_TYPES;
+    job->n_classes = HM_OP_TYPES;
     job->n_families = HM_FAMILIES;
     return 0;
 }
@@ -615,12 +725,14 @@ struct hm_job *hm_job_pipeline(const struct hm_ref_op *ops, size_t n, int64_t dp
     int status = job && name_classes(job) == 0 && connect_ops(&b, &e, ops, n, dp_size) == 0 ? 0 : hm_fail_memory(err);
     if (status == 0 && (job->unplaced = unplaced_types(&e)) != 0) {
         hm_edges_free(&e);
+        hm_free(b.class_of_peers);
         kept = without_types(ops, &n, job->unplaced);
         if (!kept || connect_ops(&b, &e, kept, n, dp_size) != 0) status = hm_fail_memory(err);
     }
-    for (size_t i = 0; i < n && status == 0; i++) e.stream[i] = stream_of(e.op[i].type), e.peers[i] = e.op[i].type;
+    if (job) job->class_of_peers = b.class_of_peers, job->n_peers = b.n_peers;
     if (status == 0) status = hm_job_assemble(job, &e, path, err);
     if (status == 0) job->uses_dp = b.uses_dp, job->overlapped = b.overlapped, job->trailing = b.trailing;
+    if (status == 0) job->model_stages = b.stages;
     hm_edges_free(&e);
     hm_free(kept);
     if (status == 0) return job;

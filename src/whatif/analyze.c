@@ -25,6 +25,8 @@ struct run {
     const struct hm_analysis_options *o;
     struct box *box;
     size_t steps, lanes, stages, slots;
+    size_t *ops;     /* [stage] slots; 0: nothing of that stage was recorded */
+    size_t recorded; /* stages with slots */
     int threads;
     struct hm_scratch **scratch; /* [thread] */
     struct hm_view **views;      /* [thread][lane] */
@@ -164,6 +166,8 @@ static int make_scenarios(struct run *r) {
     r->first_family = FIXED_SCENARIOS;
     r->first_stage = FIXED_SCENARIOS + r->t->job->n_families;
     r->n_scenarios = r->first_stage + r->stages;
+    if (!(r->ops = hm_alloc(r->stages, sizeof *r->ops))) return -1;
+    for (size_t i = 0; i < r->slots; i++) r->recorded += r->ops[r->t->job->slot[i].stage]++ == 0;
     r->keep = hm_alloc(r->n_scenarios, sizeof *r->keep);
     r->optimizer = hm_alloc(r->n_scenarios * r->steps, sizeof(double));
     r->span = hm_alloc(r->n_scenarios * r->steps, sizeof(double));
@@ -244,7 +248,7 @@ static struct hm_share share(double original, double ideal, double without, doub
 
 static int share_of_slowest(struct run *r, double original, double ideal) {
     struct hm_analysis *a = &r->box->a;
-    size_t n = r->stages * r->lanes, chosen = (3 * n + 99) / 100; /* 3 %, rounded up */
+    size_t n = r->recorded * r->lanes, chosen = (3 * n + 99) / 100, k = 0; /* 3 %, rounded up */
     struct scored *workers = hm_alloc(n, sizeof *workers);
     struct hm_worker *named = own(r->box, chosen, sizeof *named);
     if (!workers || !named) {
@@ -252,12 +256,12 @@ static int share_of_slowest(struct run *r, double original, double ideal) {
         return hm_fail_memory(r->err);
     }
     for (size_t s = 0; s < r->stages; s++)
-        for (size_t l = 0; l < r->lanes; l++) {
+        for (size_t l = 0; r->ops[s] && l < r->lanes; l++) {
             uint32_t dp = r->t->recording->lanes[l];
-            workers[s * r->lanes + l] = (struct scored){a->by_worker[s * a->dp + dp], (uint32_t)s, (uint32_t)l, dp};
+            workers[k++] = (struct scored){a->by_worker[s * a->dp + dp], (uint32_t)s, (uint32_t)l, dp};
         }
     qsort(workers, n, sizeof *workers, slowest_first);
-    for (size_t k = 0; k < chosen; k++) named[k] = (struct hm_worker){workers[k].stage, workers[k].dp};
+    for (k = 0; k < chosen; k++) named[k] = (struct hm_worker){workers[k].stage, workers[k].dp};
     double without = mean_with_workers(r, workers, chosen, true), only = mean_with_workers(r, workers, chosen, false);
     a->worker_share = share(original, ideal, without, only);
     a->share_workers = named;
@@ -351,11 +355,14 @@ static int fill_places(struct run *r, double unit) {
            *step_dp = want ? own(r->box, a->dp * r->steps, sizeof(double)) : NULL,
            *step_worker = want ? own(r->box, a->pp * a->dp * r->steps, sizeof(double)) : NULL;
     if (!by_stage || !by_dp || !by_worker || (want && (!step_stage || !step_dp || !step_worker))) return -1;
+    for (size_t s = 0; s < a->pp; s++) by_stage[s] = NAN;
     for (size_t d = 0; d < a->dp; d++) by_dp[d] = NAN;
     for (size_t k = 0; k < a->pp * a->dp; k++) by_worker[k] = NAN;
+    for (size_t k = 0; want && k < a->pp * r->steps; k++) step_stage[k] = NAN;
     for (size_t k = 0; want && k < a->dp * r->steps; k++) step_dp[k] = NAN;
     for (size_t k = 0; want && k < a->pp * a->dp * r->steps; k++) step_worker[k] = NAN;
     for (size_t s = 0; s < r->stages; s++) {
+        if (!r->ops[s]) continue;
         const double *values = r->optimizer + (r->first_stage + s) * r->steps;
         by_stage[s] = mean_of(values, r->steps, unit);
         if (want) per_step(r, step_stage + s * r->steps, values, unit);
@@ -365,7 +372,7 @@ static int fill_places(struct run *r, double unit) {
         if (want) per_step(r, step_dp + dp_of[l] * r->steps, r->by_lane + l * r->steps, unit);
     }
     for (size_t s = 0; s < r->stages; s++)
-        for (size_t l = 0; l < r->lanes; l++) {
+        for (size_t l = 0; r->ops[s] && l < r->lanes; l++) {
             size_t at = s * a->dp + dp_of[l];
             const double *values = paper ? NULL : r->by_worker + (s * r->lanes + l) * r->steps;
             by_worker[at] = paper ? fmin(by_stage[s], by_dp[dp_of[l]]) : mean_of(values, r->steps, unit);
@@ -443,7 +450,9 @@ static int analyze(struct run *r) {
         fill_op_types(r, ideal) != 0 || fill_places(r, ideal) != 0)
         return hm_fail_memory(r->err);
     if (share_of_slowest(r, a->replayed_s, ideal_span) != 0) return -1;
-    if (r->stages > 1)
+    if (r->stages < r->t->job->model_stages || r->recorded < r->stages) /* the last stage among which? */
+        a->last_stage_share = (struct hm_share){NAN, NAN};
+    else if (r->stages > 1)
         a->last_stage_share =
             share(a->replayed_s, ideal_span, hm_mean(r->span + WITHOUT_LAST_STAGE * r->steps, r->steps),
                   hm_mean(r->span + (r->n_scenarios - 1) * r->steps, r->steps));
@@ -480,6 +489,7 @@ struct hm_analysis *hm_analyze(struct hm_trace *trace, const struct hm_analysis_
     hm_free(r.by_lane);
     hm_free(r.by_worker);
     hm_free(r.share_span);
+    hm_free(r.ops);
     hm_free(r.open);
     pthread_mutex_destroy(&r.lock);
     if (status == 0) return &r.box->a;

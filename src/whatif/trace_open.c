@@ -202,12 +202,21 @@ static int name_unplaced(struct hm_recording *r, const struct hm_job *job) {
     return 0;
 }
 
+/* That the model goes on behind the last stage shows once the job is built. */
+static int name_last_stages(struct hm_recording *r, const struct hm_job *job) {
+    const size_t missing = job->model_stages - job->stages;
+    if (job->model_stages <= job->stages || r->layout.pp >= (int64_t)job->model_stages) return 0;
+    return hm_drop(r, "stages", missing,
+                   "stage %zu sends on: the stages behind it have no rows; the others are replayed without them",
+                   job->stages - 1);
+}
+
 /* Once the grid is full. */
 static int complete(struct hm_trace *t, const struct hm_trace_options *o, struct hm_error *err) {
     struct hm_recording *r = t->recording;
     hm_recording_release_rows(r);
     t->ops = t->grid.steps * t->grid.lanes * t->grid.slots;
-    if (name_unplaced(r, t->job) != 0) return hm_fail_memory(err);
+    if (name_unplaced(r, t->job) != 0 || name_last_stages(r, t->job) != 0) return hm_fail_memory(err);
     if (t->grid.negative_zeroed &&
         hm_drop(r, "transfer durations", t->grid.negative_zeroed,
                 "negative by 10 ms or more, taken as 0: the clocks of the ranks disagree") != 0)
