@@ -24,6 +24,14 @@ struct hm_arrival {
     bool clear;        /* the last came later than the second last by more than the clocks' uncertainty */
 };
 
+/* What the host of a rank does in a step, as far as the trace names it: iterators of data loaders, the forward of DDP and FSDP, autograd
+ * functions, optimizers, and annotations of such names. Waiting inside is included. */
+enum { HM_PHASE_DATA, HM_PHASE_FORWARD, HM_PHASE_BACKWARD, HM_PHASE_OPTIMIZER, HM_PHASES };
+struct hm_arrival_phase {
+    double mean_s, most_s; /* a step: on average, in the worst; NaN: not recorded */
+};
+HM_API const char *hm_arrival_phase_name(int phase);
+
 struct hm_arrival_rank {
     int64_t rank;
     const char *file, *host; /* host NULL: not recorded */
@@ -35,6 +43,7 @@ struct hm_arrival_rank {
     double
         clock_offset_s; /* its clock ahead of the common one, at the middle of the recording; NaN: shares no collective */
     double clock_drift; /* seconds a second; 0 unless the recording is long enough to tell */
+    struct hm_arrival_phase phase[HM_PHASES];
 };
 
 struct hm_arrivals {

@@ -19,6 +19,30 @@ static void line_of_rank(struct hm_str *s, const struct hm_arrivals *a, const st
     hm_str_add(s, "%s%s%s\n", r->host ? "  " : "", r->host ? r->host : "", r->rank == a->late_rank ? "  <- late" : "");
 }
 
+static bool any_phase(const struct hm_arrivals *a) {
+    for (size_t r = 0; r < a->n_ranks; r++)
+        for (int p = 0; p < HM_PHASES; p++)
+            if (!isnan(a->rank[r].phase[p].mean_s)) return true;
+    return false;
+}
+
+static void table_of_phases(struct hm_str *s, const struct hm_arrivals *a) {
+    hm_str_add(s, "\nThe host's time in phases, ms a step: mean (most), waiting inside included\n  rank");
+    for (int p = 0; p < HM_PHASES; p++) hm_str_add(s, "  %16s", hm_arrival_phase_name(p));
+    hm_str_add(s, "\n");
+    for (size_t r = 0; r < a->n_ranks; r++) {
+        const struct hm_arrival_rank *k = &a->rank[r];
+        if (r >= SHOWN && k->rank != a->late_rank) continue;
+        hm_str_add(s, "%6" PRId64, k->rank);
+        for (int p = 0; p < HM_PHASES; p++)
+            if (isnan(k->phase[p].mean_s))
+                hm_str_add(s, "  %16s", "-");
+            else
+                hm_str_add(s, "  %7.2f (%6.2f)", 1e3 * k->phase[p].mean_s, 1e3 * k->phase[p].most_s);
+        hm_str_add(s, "\n");
+    }
+}
+
 char *hm_arrivals_text(const struct hm_arrivals *a) {
     struct hm_str s = {0};
     hm_str_add(&s, "%s: profiler traces of %zu rank%s", a->name, a->n_ranks, a->n_ranks == 1 ? "" : "s");
@@ -34,6 +58,7 @@ char *hm_arrivals_text(const struct hm_arrivals *a) {
             if (r < SHOWN || a->rank[r].rank == a->late_rank) line_of_rank(&s, a, &a->rank[r]);
         if (a->n_ranks > SHOWN) hm_str_add(&s, "       %zu ranks in all: see --json\n", a->n_ranks);
     }
+    if (any_phase(a)) table_of_phases(&s, a);
     for (size_t i = 0; i < a->n_dropped; i++)
         hm_str_add(&s, "\nLeft out   %zu %s: %s", a->dropped[i].count, a->dropped[i].what, a->dropped[i].why);
     for (size_t i = 0; i < a->n_cannot_tell; i++) hm_str_add(&s, "\nCannot tell  %s", a->cannot_tell[i]);
@@ -55,6 +80,16 @@ static void write_rank(struct hm_json *j, const struct hm_arrival_rank *r) {
     hm_json_integer(j, "late_steps", (int64_t)r->late_steps);
     hm_json_number(j, "clock_offset_s", r->clock_offset_s);
     hm_json_number(j, "clock_drift", r->clock_drift);
+    hm_json_array(j, "phases");
+    for (int p = 0; p < HM_PHASES; p++) {
+        if (isnan(r->phase[p].mean_s)) continue;
+        hm_json_object(j, NULL);
+        hm_json_string(j, "name", hm_arrival_phase_name(p));
+        hm_json_number(j, "mean_s", r->phase[p].mean_s);
+        hm_json_number(j, "most_s", r->phase[p].most_s);
+        hm_json_end_object(j);
+    }
+    hm_json_end_array(j);
     hm_json_end_object(j);
 }
 

@@ -215,6 +215,7 @@ static int measure(struct arrivals *x, struct hm_error *err) {
                                               .host = m->rank[r].host,
                                               .clock_offset_s = m->offset_s[r],
                                               .clock_drift = m->drift[r]};
+    for (size_t r = 0; good && r < m->n_ranks; r++) memcpy(x->rank[r].phase, m->rank[r].phase, sizeof x->rank[r].phase);
     if (good && m->n_matched) qsort(m->matched, m->n_matched, sizeof *m->matched, by_step_group);
     for (size_t c = 0; good && c < m->n_matched; c++) {
         if (c && m->matched[c].step != m->matched[c - 1].step) close_step(&w);
@@ -258,6 +259,29 @@ static const double chance = 1e-3, least_share = 0.01;
 /* Ends that are further apart than this share of a step are not those of one collective. */
 static const double ends_apart = 0.05;
 
+/* Seconds a step that a rank's data loading takes longer than that of half of the others. */
+static double late_data(const struct arrivals *x, const struct hm_arrival_rank *of, double *scratch) {
+    size_t n = 0;
+    for (size_t r = 0; r < x->m.n_ranks; r++)
+        if (&x->rank[r] != of && !isnan(x->rank[r].phase[HM_PHASE_DATA].mean_s))
+            scratch[n++] = x->rank[r].phase[HM_PHASE_DATA].mean_s;
+    return n ? of->phase[HM_PHASE_DATA].mean_s - hm_median(scratch, n) : NAN;
+}
+
+/* Adds to the summary of who is late what its recording shows of why. */
+static int tell_late_data(struct arrivals *x, const struct hm_arrival_rank *late, struct hm_error *err) {
+    double *scratch = hm_alloc(x->m.n_ranks, sizeof *scratch);
+    if (!scratch) return hm_fail_memory(err);
+    double longer = late_data(x, late, scratch);
+    hm_free(scratch);
+    if (!(longer >= late->late_s / 2)) return 0; /* NaN: not recorded */
+    char *more = hm_sprintf("%s It loads data %.3g ms a step longer than its peers.", x->summary, 1e3 * longer);
+    if (!more) return hm_fail_memory(err);
+    hm_free(x->summary);
+    x->summary = more;
+    return 0;
+}
+
 static int judge(struct arrivals *x, struct hm_error *err) {
     struct hm_arrivals *a = &x->a;
     const struct hm_arrival_rank *worst = x->rank; /* there is one: a file without a trace is an error */
@@ -291,6 +315,7 @@ static int judge(struct arrivals *x, struct hm_error *err) {
             "Rank %" PRId64 " is late: last in %zu of %zu collectives, worst in %zu of %zu steps; %.3g ms a step%s.",
             worst->rank, worst->last, a->n_collectives, worst->late_steps, a->n_steps, 1e3 * worst->late_s,
             isnan(share) ? "" : ", so long the others wait for it");
+        if (x->summary && tell_late_data(x, worst, err) != 0) return -1;
     } else {
         x->summary = hm_sprintf("Nobody is late usually: the latest, rank %" PRId64
                                 ", in %zu of %zu steps, by %.3g ms a step on average.",
@@ -313,6 +338,7 @@ static int examine(struct arrivals *x, const struct hm_inputs *in, int threads, 
         apart += isnan(x->m.offset_s[r]) ? 1u : 0u;
     }
     a->step_s = step_length(&x->m);
+    if (a->n_collectives == 0) a->n_steps = x->m.rank[0].n_steps; /* those that phases are of */
     a->clock_uncertainty_s = x->m.uncertainty_s;
     if (drop(x, "files", in->passed, "of no known format, or empty: passed over") != 0 ||
         drop(x, "collectives", x->m.unmatched, "peers ran others in that step, or are not recorded") != 0 ||
@@ -361,6 +387,11 @@ struct hm_arrivals *hm_arrivals_read(const char *const *paths, size_t n, const c
     }
     hm_inputs_free(&in);
     return x ? &x->a : NULL;
+}
+
+const char *hm_arrival_phase_name(int phase) {
+    static const char *const names[HM_PHASES] = {"data loading", "forward", "backward", "optimizer"};
+    return phase >= 0 && phase < HM_PHASES ? names[phase] : "";
 }
 
 void hm_arrivals_free(struct hm_arrivals *a) {

@@ -39,6 +39,7 @@ struct reader {
     size_t n_launches, launch_capacity;
     struct hm_kineto_step *optimizer; /* Optimizer.step calls */
     size_t n_optimizers, optimizer_capacity;
+    struct hm_phase_spans phase[HM_PHASES];
     bool failed; /* no memory */
 };
 
@@ -197,11 +198,14 @@ static void take_event(struct reader *r, struct event *e) {
     if (e->phase != 'X' || !e->has_ts || !e->has_dur || e->dur_ns < 0 ||
         __builtin_add_overflow(e->ts_ns, e->dur_ns, &end))
         return;
-    if (is_category(e, "kernel"))
+    if (is_category(e, "kernel")) {
         take_kernel(r, e);
-    else if (strncmp(e->category, "gpu_", 4) == 0)
-        return; /* an annotation's twin */
-    else if (strncmp(e->name, "ProfilerStep#", 13) == 0)
+        return;
+    }
+    if (strncmp(e->category, "gpu_", 4) == 0) return; /* an annotation's twin */
+    int phase = hm_phase_of(e->name);
+    if (phase >= 0) r->failed |= hm_phase_add(&r->phase[phase], e->ts_ns, end) != 0;
+    if (strncmp(e->name, "ProfilerStep#", 13) == 0)
         add_step(r, &k->step, &k->n_steps, &k->step_capacity, e, parse_integer(e->name + 13, (int64_t)k->n_steps));
     else if (strncmp(e->name, "Optimizer.step#", 15) == 0)
         add_step(r, &r->optimizer, &r->n_optimizers, &r->optimizer_capacity, e, (int64_t)r->n_optimizers);
@@ -440,6 +444,7 @@ static void finish(struct reader *r) {
     if (k->n_steps) qsort(k->step, k->n_steps, sizeof *k->step, by_start);
     pair_launches(r);
     steps_of_optimizer(r);
+    for (int p = 0; p < HM_PHASES; p++) k->phase[p] = hm_phase_measure(&r->phase[p], k->step, k->n_steps);
     if (k->rank < 0) k->rank = rank_in_name(k->path);
 }
 
@@ -470,6 +475,7 @@ static int read_one(struct hm_kineto_file *file, struct hm_kineto_rank *rank, st
     hm_free(r.group);
     hm_free(r.launch);
     hm_free(r.optimizer);
+    for (int p = 0; p < HM_PHASES; p++) hm_free(r.phase[p].span);
     hm_json_stream_close(&r.json);
     return status;
 }

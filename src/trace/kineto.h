@@ -7,6 +7,7 @@
 #define HM_TRACE_KINETO_H
 
 #include "inputs.h"
+#include "kineto_phases.h"
 
 /* A collective as one rank took part in it. Times in ns on that rank's clock. */
 struct hm_kineto_collective {
@@ -33,6 +34,7 @@ struct hm_kineto_rank {
     size_t n_collectives, collective_capacity;
     char **name; /* [0] is "" */
     size_t n_names, name_capacity;
+    struct hm_arrival_phase phase[HM_PHASES];
     uint64_t events, bytes; /* read */
     size_t point_to_point;  /* sends and receives: not among the collectives */
     bool cut;               /* the file ends early */

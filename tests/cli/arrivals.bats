@@ -46,6 +46,43 @@ late() { # FOLDER: writes a.json, a.csv
     late all.tar.gz
 }
 
+@test "phases of the host: nested and apart, named by people or frameworks, cut at the step; late data is said to be why" {
+    mkdir phases
+    for k in 0 1 2 3; do # 4 ms of data loading in each step, of rank 2 14; in step 7 it overlaps itself, and goes on until 25 ms
+        trace $k | awk -v rank=$k '
+            function event(name, at, length_us) {
+                printf "{\"ph\": \"X\", \"cat\": \"Operator\", \"name\": \"%s\", \"pid\": 1, \"tid\": 1, \"ts\": %.3f, \"dur\": %d},\n", name, 1712195495502094.5 + s * 100000 + at, length_us
+            }
+            { print }
+            /ProfilerStep#/ {
+                s = n++
+                event("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", 0, rank == 2 ? 14000 : 4000)
+                if (s == 7) event("## Data Loading ##", 2000, 23000)
+                event("DistributedDataParallel.forward", 30000, 20000)
+                event("forward", 35000, 5000)
+                event("autograd::engine::evaluate_function: MmBackward0", 50000, 10000)
+                event("autograd::engine::evaluate_function: AddBackward0", 60050, 9950)
+                event("Optimizer.step#SGD.step", 95000, 9000)
+            }' >phases/rank$k.json
+    done
+    late phases
+    grep -q "It loads data" a.txt
+    local of='def of(p): .phases[] | select(.name == p); def is(x): . - x | fabs < 1e-5; '
+    expect "$of"'.by_rank[0] | (of("data loading").mean_s | is((59 * 0.004 + 0.025) / 60)) and (of("data loading").most_s | is(0.025))' a.json
+    expect "$of"'.by_rank[2] | of("data loading").mean_s | is((59 * 0.014 + 0.025) / 60)' a.json
+    expect "$of"'[.by_rank[] | (of("forward").mean_s | is(0.02)) and (of("backward").mean_s | is(0.02))] | all' a.json
+    expect "$of"'.by_rank[1] | of("optimizer").most_s | is(0.008)' a.json # 3 ms of the one before reach into a step, 1 ms lies between
+    late "$DIR/even"
+    [ "$(grep -c "It loads data" a.txt)" = 0 ]
+    expect '[.by_rank[].phases | length] | add == 0' a.json
+}
+
+@test "a real trace of the old dialect: data loading is at most 4.3 ms of a step" {
+    need_shared_data recordings/kineto-old-dialect
+    "$HINDMOST" analyze "$SHARED_DATA/recordings/kineto-old-dialect" --json a.json >/dev/null
+    expect '.job.steps == 6 and (.by_rank[0].phases[0] | .name == "data loading" and .most_s > 0.0043 and .most_s < 0.0044)' a.json
+}
+
 @test "clocks half a second apart, one of them 50 ppm fast: the same answer, and offsets and drift are found" {
     mkdir apart
     trace 0 -500000 0 >apart/rank0.json
@@ -97,6 +134,9 @@ late() { # FOLDER: writes a.json, a.csv
     need_shared_data recordings/ddp-gloo
     "$HINDMOST" analyze "$SHARED_DATA/recordings/ddp-gloo/compute-2-1.5" --json a.json >/dev/null
     expect '.verdict.ranks == [2] and .by_rank[2].last == 32 and .by_rank[2].late_s > 0.025 and .by_rank[2].late_s < 0.04' a.json
+    for p in 1 2; do # forward and backward take 1.5 times as long: of the slept part; the rest is as fast
+        expect "[.by_rank[].phases[$p - 1].mean_s] | .[2] / .[0] | . > 1.4 and . < 1.55" a.json
+    done
     "$HINDMOST" analyze "$SHARED_DATA/recordings/ddp-gloo/healthy" --json a.json >/dev/null
     expect '.verdict.straggling == false' a.json
 }
