@@ -39,7 +39,11 @@ static int take(struct hm_json_stream *s) {
 
 static int skip_blanks(struct hm_json_stream *s) {
     int c;
-    while ((c = peek(s)) == ' ' || c == '\n' || c == '\r' || c == '\t') s->at++;
+    while ((c = peek(s)) == ' ' || c == '\n' || c == '\r' || c == '\t') {
+        size_t at = s->at + 1;
+        while (at < s->n && s->buffer[at] == ' ') at++; /* indentation */
+        s->at = at;
+    }
     return c;
 }
 
@@ -112,18 +116,22 @@ static enum hm_json_token string(struct hm_json_stream *s, enum hm_json_token to
 
 /* ---- values ---- */
 
-static bool of_word(int c) {
-    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '-' || c == '+' ||
-           c == '.';
-}
+/* Bytes of numbers and words; a table, because most of a trace is numbers. */
+static const bool of_word[256] = {
+    ['0' ... '9'] = true, ['a' ... 'z'] = true, ['A' ... 'Z'] = true, ['-'] = true, ['+'] = true, ['.'] = true};
 
-/* A number or a word. NaN and Infinity are no JSON, but profilers write them. */
+/* A number or a word. NaN and Infinity are no JSON, but profilers write them. Runs are copied whole. */
 static enum hm_json_token plain(struct hm_json_stream *s) {
     int c;
     s->length = 0;
-    while (of_word(c = peek(s))) {
-        add_byte(s, (unsigned)c);
-        s->at++;
+    while ((c = peek(s)) >= 0 && of_word[c]) {
+        const unsigned char *from = s->buffer + s->at;
+        size_t left = s->n - s->at, run = 1;
+        while (run < left && of_word[from[run]]) run++;
+        size_t room = HM_JSON_TEXT - 1 - s->length, kept = run < room ? run : room;
+        memcpy(s->text + s->length, from, kept);
+        s->length += kept;
+        s->at += run;
     }
     s->text[s->length] = 0;
     if (c < 0 && s->depth > 0) return HM_JSON_CUT; /* it may have been longer */

@@ -140,3 +140,34 @@ late() { # FOLDER: writes a.json, a.csv
     "$HINDMOST" analyze "$SHARED_DATA/recordings/ddp-gloo/healthy" --json a.json >/dev/null
     expect '.verdict.straggling == false' a.json
 }
+
+# shifted RECORDING FOLDER: real traces, their clocks up to half a second apart and up to 50 ppm fast or slow.
+shifted() {
+    local f k=0
+    mkdir -p "$2"
+    for f in "$1"/*.json*; do
+        local name=${f##*/}
+        case $f in *.gz) gzip -dc "$f" ;; *) cat "$f" ;; esac | jq -c --argjson k $k '
+            def clock: 1 + (($k * 3 % 5) - 2) * 25e-6;
+            def moved($first): map(if has("ts") and .ph == "X" then .ts = (.ts - $first) * clock + $first + (($k * 7 % 11) - 5) * 1e5 | .dur *= clock else . end);
+            (if type == "array" then . else .traceEvents end | map(select(.ph == "X").ts) | min) as $first
+            | if type == "array" then moved($first) else .traceEvents |= moved($first) end' >"$2/${name%.gz}"
+        k=$((k + 1))
+    done
+}
+
+@test "real traces whose clocks were moved: the same ranks are last" {
+    need_shared_data recordings/kineto-dlrm-8-ranks recordings/ddp-gloo
+    mkdir dlrm
+    tar -xzf "$SHARED_DATA"/recordings/kineto-dlrm-8-ranks/*.tar.gz -C dlrm
+    shifted "$(dirname "$(find dlrm -name '*.json*' | head -1)")" far
+    "$HINDMOST" analyze far --json a.json --arrivals a.csv >/dev/null
+    [ "$(awk -F, 'NR > 1 {print $(NF - 2)}' a.csv | tr '\n' ' ')" = "7 7 7 7 7 5 5 4 " ]
+    expect '[.by_rank[].clock_offset_s] | max - min > 0.9' a.json
+    expect '[.by_rank[].wait_s] | (min * 1e4 | round) == 15 and (max * 1e4 | round) == 112' a.json
+    shifted "$SHARED_DATA/recordings/ddp-gloo/compute-2-1.5" gloo
+    "$HINDMOST" analyze gloo --json a.json >/dev/null
+    "$HINDMOST" analyze "$SHARED_DATA/recordings/ddp-gloo/compute-2-1.5" --json b.json >/dev/null
+    expect '.verdict.ranks == [2] and .by_rank[2].last == 32' a.json
+    jq -s -e '.[0].by_rank[2].late_s - .[1].by_rank[2].late_s | fabs < 0.0003' a.json b.json # 1 % of it
+}
