@@ -45,9 +45,9 @@ evil=$'\e]0;owned\a\e[31mred\rover\x7f\xc2\x9bx\xe2\x80\xaetxt\xff\nforged: row'
 wider() { LC_ALL=C.UTF-8 awk -v n="$1" 'length($0) > n {print FILENAME ": " length($0) ": " $0}' "$2"; }
 
 @test "reports fit COLUMNS, and 80 columns where nothing is known" {
-    "$HINDMOST" synth -o job.parquet --dp 8 --pp 4 --tp 8 --microbatches 16 --steps 24 --noise 0.02 --inject slow-worker:stage=1,dp=5,factor=1.6
-    "$HINDMOST" synth -o seq.parquet --dp 16 --pp 8 --steps 30 --inject sequences:max=32768,tail=1.2 --inject last-stage:factor=1.4 --inject gc:every=10,ms=300
-    "$HINDMOST" synth -o wide.parquet --dp 200 --pp 20 --microbatches 20 --steps 8 --noise 0.02 --inject link:stage=0,dp=3,factor=10
+    "$HINDMOST" synth -o job.parquet --dp 8 --pp 4 --tp 8 --microbatches 8 --steps 12 --noise 0.02 --inject slow-worker:stage=1,dp=5,factor=1.6
+    "$HINDMOST" synth -o seq.parquet --dp 8 --pp 4 --steps 20 --inject sequences:max=32768,tail=1.2 --inject last-stage:factor=1.4 --inject gc:every=10,ms=300
+    "$HINDMOST" synth -o wide.parquet --dp 200 --pp 20 --microbatches 4 --steps 2 --noise 0.02 --inject link:stage=0,dp=3,factor=10
     mv job.parquet a-name-that-is-really-much-too-long-for-any-line-of-a-terminal-of-eighty-columns-is-it-not.parquet
     for trace in *.parquet; do
         env -u COLUMNS "$HINDMOST" analyze "$trace" --json "${trace%.parquet}.json" >out

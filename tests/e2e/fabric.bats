@@ -1,5 +1,5 @@
 # fabric.bats - six hosts as network namespaces on a bridge, each on a link of 1 Gbit/s with an MPI rank. A limiter (tc tbf) on one
-# host's link: that host is named, nobody else. HM_FABRIC_REPEATS (default 6: each host once) says how often; every other time
+# host's link: that host is named, nobody else. HM_FABRIC_REPEATS (default 2; 6: each host once) says how often; every other time
 # another process keeps a core busy.
 
 load ../helper
@@ -98,7 +98,7 @@ pairs() {
 
 @test "one limited link: that host is named in at most 3 rounds, its partners are not" {
     six_hosts
-    for k in $(seq "${HM_FABRIC_REPEATS:-6}"); do
+    for k in $(seq "${HM_FABRIC_REPEATS:-2}"); do
         i=$((k % 6 + 1))
         [ $((k % 2)) = 0 ] || busy
         link $i rate 50mbit burst 64kb latency 50ms
@@ -113,7 +113,7 @@ pairs() {
 
 @test "one limited link: the intersection of slow groups finds the host in 3 rounds" {
     six_hosts
-    for k in $(seq "${HM_FABRIC_REPEATS:-6}"); do
+    for k in $(seq "${HM_FABRIC_REPEATS:-2}"); do
         i=$((k % 6 + 1))
         [ $((k % 2)) = 1 ] || busy
         link $i rate 50mbit burst 64kb latency 50ms

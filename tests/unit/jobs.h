@@ -8,6 +8,13 @@
 
 #include "base/base.h"
 
+/* How many random jobs to try. A sanitizer makes each several times slower and looks for another kind of mistake, which shows in few. */
+#ifdef __SANITIZE_ADDRESS__
+#define JOB_TRIALS(n) ((n) / 4)
+#else
+#define JOB_TRIALS(n) (n)
+#endif
+
 enum job_type { /* in the order of names in jobs.c */
                 JOB_FORWARD,
                 JOB_BACKWARD,

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { JOBS = 60 };
+enum { JOBS = JOB_TRIALS(60) };
 
 /* Complete recordings in Parquet are read straight into the dense arrays, others by way of the row store: both, in turn. */
 static struct hm_trace *open_table(const struct job *j, const struct job_table *table, const char *steps) {
@@ -278,7 +278,7 @@ static void exact_attribution_equals_brute_force(void **state) {
 
 static void papers_attribution_is_the_smaller_of_stage_and_rank(void **state) {
     (void)state;
-    for (uint64_t seed = 1; seed <= 20; seed++) {
+    for (uint64_t seed = 1; seed <= JOB_TRIALS(20); seed++) {
         struct job *j = job_make(seed, NULL);
         struct hm_analysis *a = analyze_job(j, NULL, HM_ATTRIBUTION_PAPER);
         for (size_t s = 0; s < a->pp; s++)
@@ -346,7 +346,7 @@ static void renumbering_dp_ranks_renumbers_the_answer(void **state) {
 
 static void scaling_the_recording_scales_the_answer(void **state) {
     (void)state;
-    for (uint64_t seed = 1; seed <= 30; seed++) {
+    for (uint64_t seed = 1; seed <= JOB_TRIALS(30); seed++) {
         struct job *j = job_make(seed, NULL);
         struct hm_analysis *a = analyze_job(j, NULL, HM_ATTRIBUTION_EXACT);
         for (int i = 0; i < j->steps * j->dp * j->n_ops; i++) j->start[i] *= 8, j->recorded[i] *= 8;
@@ -360,7 +360,7 @@ static void scaling_the_recording_scales_the_answer(void **state) {
 
 static void neither_row_order_nor_the_clock_matters(void **state) {
     (void)state;
-    for (uint64_t seed = 1; seed <= 30; seed++) {
+    for (uint64_t seed = 1; seed <= JOB_TRIALS(30); seed++) {
         struct job *j = job_make(seed, NULL);
         struct hm_analysis *a = analyze_job(j, NULL, HM_ATTRIBUTION_EXACT),
                            *b = analyze_job(j, &(struct job_table){.shuffle = seed}, HM_ATTRIBUTION_EXACT),

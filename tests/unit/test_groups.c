@@ -1,5 +1,6 @@
 /* test_groups.c - groups of any shape: random jobs whose collectives span some lanes only, against a simulator that shares no code with
  * the replay, and every attribution against one full simulation each. */
+#include "jobs.h"
 #include "job/edges.h"
 #include "whatif/whatif.h"
 
@@ -11,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_OPS = 40, MOST_LANES = 12, MOST_PARTITIONS = 4, STEPS = 3, JOBS = 1000 };
+enum { MOST_OPS = 40, MOST_LANES = 12, MOST_PARTITIONS = 4, STEPS = 3, JOBS = JOB_TRIALS(1000) };
 
 /* One op of every lane. Those of a group (equal `group`) stand next to each other and wait only for what stands before them. */
 struct op {

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { JOBS = 40 };
+enum { JOBS = JOB_TRIALS(40) };
 
 static struct hm_trace *random_trace(uint64_t seed) {
     struct job_options o = {.overlap = -1, .no_dp_ops = seed % 7 == 0};

@@ -1,4 +1,5 @@
 /* test_synth.c - synthetic traces: Megatron's schedule, consistency with the replay, injections where they were put. */
+#include "jobs.h"
 #include "hindmost/hindmost.h"
 #include "hindmost/synth.h"
 #include "job/schedule.h"
@@ -167,7 +168,7 @@ static void replaying_gives_recorded_times_back_on_random_jobs(void **state) {
     (void)state;
     struct hm_rng rng;
     hm_rng_seed(&rng, 7);
-    for (int round = 0; round < 120; round++) {
+    for (int round = 0; round < JOB_TRIALS(120); round++) {
         struct hm_synth_options o;
         hm_synth_defaults(&o);
         o.dp = 1 + (uint32_t)hm_rng_below(&rng, 4);
