@@ -37,6 +37,7 @@ struct hm_arrival_rank {
     const char *file, *host; /* host NULL: not recorded */
     double
         late_s; /* seconds a step that it came later than half of its peers, being the last, and had not already before */
+    double gain_s;     /* seconds a step that would be won if it had come as early as the latest of its peers */
     double wait_s;     /* seconds a step between its arrivals and the last ones */
     size_t last;       /* collectives in which it came last */
     size_t late_steps; /* steps of whose lateness it has the largest part */
@@ -57,7 +58,11 @@ struct hm_arrivals {
     double step_s;              /* mean length of a step; NaN: no steps are recorded */
     double clock_uncertainty_s; /* of an arrival against another */
     int64_t late_rank;   /* late in so many steps that chance does not explain it; -1: none, or it cannot be told */
-    const char *summary; /* one sentence */
+    const char *summary; /* one sentence, and what a cure would bring */
+    const char
+        *cause; /* of late_rank, as phases show it: slow-worker, data-loading; NULL: not shown, or nobody is late */
+    double
+        speedup; /* of a step, if late_rank came as early as the latest of its peers; NaN: nobody is late, or no steps */
     size_t n_dropped;
     const struct hm_arrival_dropped {
         const char *what, *why;

@@ -5,6 +5,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <string.h>
 
 enum { SHOWN = 16 };
 
@@ -75,6 +76,7 @@ static void write_rank(struct hm_json *j, const struct hm_arrival_rank *r) {
     hm_json_null(j, "slowdown");
     hm_json_null(j, "own_s");
     hm_json_number(j, "late_s", r->late_s);
+    hm_json_number(j, "gain_s", r->gain_s);
     hm_json_number(j, "wait_s", r->wait_s);
     hm_json_integer(j, "last", (int64_t)r->last);
     hm_json_integer(j, "late_steps", (int64_t)r->late_steps);
@@ -91,6 +93,36 @@ static void write_rank(struct hm_json *j, const struct hm_arrival_rank *r) {
     }
     hm_json_end_array(j);
     hm_json_end_object(j);
+}
+
+/* Cause and fix of the rank that is late, under the names that replayed jobs have them by. */
+static void write_cure(struct hm_json *j, const struct hm_arrivals *a) {
+    bool data = a->cause && strcmp(a->cause, "data-loading") == 0;
+    hm_json_array(j, "causes");
+    if (a->cause) {
+        hm_json_object(j, NULL);
+        hm_json_string(j, "cause", a->cause);
+        hm_json_object(j, "where");
+        hm_json_array(j, "ranks");
+        hm_json_integer(j, NULL, a->late_rank);
+        hm_json_end_array(j);
+        hm_json_end_object(j);
+        hm_json_end_object(j);
+    }
+    hm_json_end_array(j);
+    hm_json_array(j, "fixes");
+    if (a->cause && !isnan(a->speedup)) {
+        hm_json_object(j, NULL);
+        hm_json_string(j, "fix", data ? "load-data-earlier" : "replace-workers");
+        hm_json_number(j, "step_s", a->step_s / a->speedup);
+        hm_json_number(j, "speedup", a->speedup);
+        hm_json_string(
+            j, "how",
+            data ? "load the data of this rank before the step that needs it: more loader workers, faster storage"
+                 : "take this rank's node or device out, and test it");
+        hm_json_end_object(j);
+    }
+    hm_json_end_array(j);
 }
 
 void hm_arrivals_write_json(const struct hm_arrivals *a, struct hm_out *out) {
@@ -125,6 +157,7 @@ void hm_arrivals_write_json(const struct hm_arrivals *a, struct hm_out *out) {
     hm_json_array(&j, "by_rank");
     for (size_t r = 0; r < a->n_ranks; r++) write_rank(&j, &a->rank[r]);
     hm_json_end_array(&j);
+    write_cure(&j, a);
     hm_json_object(&j, "verdict");
     hm_json_bool(&j, "straggling", a->late_rank >= 0);
     hm_json_string(&j, "summary", a->summary);

@@ -140,6 +140,7 @@ struct measure {
     struct arrivals *x;
     double *value;     /* room for the members of a collective */
     double *step_late; /* [rank] in the step under way */
+    double *ahead;     /* [rank] at its collective before: how much later than all others it came; else 0 */
 };
 
 static int by_step_group(const void *a, const void *b) {
@@ -169,12 +170,16 @@ static void measure_one(struct measure *w, const struct hm_matched *c, struct hm
     }
     for (size_t i = 0; i < c->n; i++)
         if (&member[i] != last && member[i].launch_s > second) second = member[i].launch_s;
-    double middle = hm_median(w->value, c->n);
+    double middle = hm_median(w->value, c->n), ahead = last->launch_s - second;
+    bool carries = 2 * flying >= c->n;
+    double new = ahead - (carries ? w->ahead[last->rank] : 0); /* like lateness, but against the latest of the others */
+    if (new > 0) w->x->rank[last->rank].gain_s += new;
     for (size_t i = 0; i < c->n; i++) {
+        w->ahead[member[i].rank] = &member[i] == last ? ahead : 0;
         struct hm_arrival_rank *r = &w->x->rank[member[i].rank];
         r->wait_s += last->launch_s - member[i].launch_s;
         w->value[i] = member[i].end_s - last->launch_s;
-        double late = own_lateness(&member[i], middle, 2 * flying >= c->n, before);
+        double late = own_lateness(&member[i], middle, carries, before);
         before[member[i].rank] = member[i].launch_s - middle;
         if (&member[i] != last) continue;
         r->last++;
@@ -204,11 +209,12 @@ static void close_step(struct measure *w) {
 
 static int measure(struct arrivals *x, struct hm_error *err) {
     struct hm_meeting *m = &x->m;
-    struct measure w = {x, hm_alloc(m->n_ranks + 1, sizeof(double)), hm_alloc(m->n_ranks, sizeof(double))};
+    struct measure w = {x, hm_alloc(m->n_ranks + 1, sizeof(double)), hm_alloc(m->n_ranks, sizeof(double)),
+                        hm_alloc(m->n_ranks, sizeof(double))};
     double *before = hm_alloc(m->n_ranks, sizeof *before);
     x->collective = hm_alloc(m->n_matched + 1, sizeof *x->collective);
     x->rank = hm_alloc(m->n_ranks, sizeof *x->rank);
-    bool good = w.value && w.step_late && before && x->collective && x->rank;
+    bool good = w.value && w.step_late && w.ahead && before && x->collective && x->rank;
     for (size_t r = 0; good && r < m->n_ranks; r++)
         x->rank[r] = (struct hm_arrival_rank){.rank = m->rank[r].rank,
                                               .file = m->rank[r].path,
@@ -225,17 +231,22 @@ static int measure(struct arrivals *x, struct hm_error *err) {
     for (size_t r = 0; good && x->a.n_steps && r < m->n_ranks; r++) {
         x->rank[r].late_s /= (double)x->a.n_steps;
         x->rank[r].wait_s /= (double)x->a.n_steps;
+        x->rank[r].gain_s /= (double)x->a.n_steps;
     }
     hm_free(w.value);
     hm_free(w.step_late);
+    hm_free(w.ahead);
     hm_free(before);
     return good ? 0 : hm_fail_memory(err);
 }
 
-/* Mean length of a step, from the first rank that has several; of one, its length. */
+/* Mean length of a step, from the first rank that has several; of one, its length. Where steps are inferred, nobody knows when the first
+ * began. */
 static double step_length(const struct hm_meeting *m) {
     for (size_t r = 0; r < m->n_ranks; r++) {
         const struct hm_kineto_rank *k = &m->rank[r];
+        if (k->n_steps > 1 && k->steps_inferred)
+            return 1e-9 * (double)(k->step[k->n_steps - 1].end_ns - k->step[0].end_ns) / (double)(k->n_steps - 1);
         if (k->n_steps > 0)
             return 1e-9 * (double)(k->step[k->n_steps - 1].end_ns - k->step[0].start_ns) / (double)k->n_steps;
     }
@@ -259,26 +270,44 @@ static const double chance = 1e-3, least_share = 0.01;
 /* Ends that are further apart than this share of a step are not those of one collective. */
 static const double ends_apart = 0.05;
 
-/* Seconds a step that a rank's data loading takes longer than that of half of the others. */
-static double late_data(const struct arrivals *x, const struct hm_arrival_rank *of, double *scratch) {
+/* Seconds a step that a rank is longer in a phase than half of the others; 0 where that is not recorded. */
+static double longer(const struct arrivals *x, const struct hm_arrival_rank *of, int phase, double *scratch) {
     size_t n = 0;
     for (size_t r = 0; r < x->m.n_ranks; r++)
-        if (&x->rank[r] != of && !isnan(x->rank[r].phase[HM_PHASE_DATA].mean_s))
-            scratch[n++] = x->rank[r].phase[HM_PHASE_DATA].mean_s;
-    return n ? of->phase[HM_PHASE_DATA].mean_s - hm_median(scratch, n) : NAN;
+        if (&x->rank[r] != of && !isnan(x->rank[r].phase[phase].mean_s)) scratch[n++] = x->rank[r].phase[phase].mean_s;
+    double more = n ? of->phase[phase].mean_s - hm_median(scratch, n) : 0;
+    return more > 0 ? more : 0;
 }
 
-/* Adds to the summary of who is late what its recording shows of why. */
-static int tell_late_data(struct arrivals *x, const struct hm_arrival_rank *late, struct hm_error *err) {
-    double *scratch = hm_alloc(x->m.n_ranks, sizeof *scratch);
+/* What its recording shows of why a rank is late: a phase, or several, that are longer than its peers' by half of the lateness at least.
+ * It is the last, so nothing of that is waiting. And what it would bring if it were not. */
+static int explain(struct arrivals *x, const struct hm_arrival_rank *late, struct hm_error *err) {
+    double *scratch = hm_alloc(x->m.n_ranks, sizeof *scratch), work = 0, step_s = x->a.step_s;
+    struct hm_str s = {0};
     if (!scratch) return hm_fail_memory(err);
-    double longer = late_data(x, late, scratch);
+    double data = longer(x, late, HM_PHASE_DATA, scratch);
+    for (int p = 0; p < HM_PHASES; p++)
+        if (p != HM_PHASE_DATA) work += longer(x, late, p, scratch);
     hm_free(scratch);
-    if (!(longer >= late->late_s / 2)) return 0; /* NaN: not recorded */
-    char *more = hm_sprintf("%s It loads data %.3g ms a step longer than its peers.", x->summary, 1e3 * longer);
-    if (!more) return hm_fail_memory(err);
+    hm_str_add(&s, "%s", x->summary);
+    if (data >= late->late_s / 2) {
+        x->a.cause = "data-loading";
+        hm_str_add(&s, " It loads data %.3g ms a step longer than its peers.", 1e3 * data);
+    } else if (work >= late->late_s / 2) {
+        x->a.cause = "slow-worker";
+        hm_str_add(&s, " It works %.3g ms a step longer than its peers.", 1e3 * work);
+    }
+    if (late->gain_s < step_s) { /* not if step_s is NaN */
+        x->a.speedup = step_s / (step_s - late->gain_s);
+        hm_str_add(&s, " Were it like them, a step would take %.4g ms: %.2f x faster.", 1e3 * (step_s - late->gain_s),
+                   x->a.speedup);
+    }
+    if (s.failed) {
+        hm_str_free(&s);
+        return hm_fail_memory(err);
+    }
     hm_free(x->summary);
-    x->summary = more;
+    x->summary = s.text;
     return 0;
 }
 
@@ -286,6 +315,7 @@ static int judge(struct arrivals *x, struct hm_error *err) {
     struct hm_arrivals *a = &x->a;
     const struct hm_arrival_rank *worst = x->rank; /* there is one: a file without a trace is an error */
     a->late_rank = -1;
+    a->speedup = NAN;
     for (size_t r = 1; r < x->m.n_ranks; r++)
         if (x->rank[r].late_s > worst->late_s) worst = &x->rank[r];
     int status = 0;
@@ -315,13 +345,13 @@ static int judge(struct arrivals *x, struct hm_error *err) {
             "Rank %" PRId64 " is late: last in %zu of %zu collectives, worst in %zu of %zu steps; %.3g ms a step%s.",
             worst->rank, worst->last, a->n_collectives, worst->late_steps, a->n_steps, 1e3 * worst->late_s,
             isnan(share) ? "" : ", so long the others wait for it");
-        if (x->summary && tell_late_data(x, worst, err) != 0) return -1;
+        if (x->summary && explain(x, worst, err) != 0) return -1;
     } else {
         x->summary = hm_sprintf("Nobody is late usually: the latest, rank %" PRId64
                                 ", in %zu of %zu steps, by %.3g ms a step on average.",
                                 worst->rank, worst->late_steps, a->n_steps, 1e3 * worst->late_s);
     }
-    status |= cannot_tell(x, hm_strdup("slowdown and causes: profiler traces are not replayed yet"));
+    status |= cannot_tell(x, hm_strdup("the slowdown S: profiler traces are not replayed yet"));
     return x->summary && status == 0 ? 0 : hm_fail_memory(err);
 }
 

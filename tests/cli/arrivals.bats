@@ -67,6 +67,10 @@ late() { # FOLDER: writes a.json, a.csv
     done
     late phases
     grep -q "It loads data" a.txt
+    expect '.causes[0] == {"cause": "data-loading", "where": {"ranks": [2]}} and .fixes[0].fix == "load-data-earlier"' a.json
+    expect '.fixes[0].speedup * .fixes[0].step_s / .mean_step_s.actual - 1 | fabs < 1e-9' a.json
+    # 10 ms later than a step's beginning and 80 ms, others by up to 0.4 ms
+    expect '.mean_step_s.actual - .fixes[0].step_s | . > 0.0096 and . < 0.01' a.json
     local of='def of(p): .phases[] | select(.name == p); def is(x): . - x | fabs < 1e-5; '
     expect "$of"'.by_rank[0] | (of("data loading").mean_s | is((59 * 0.004 + 0.025) / 60)) and (of("data loading").most_s | is(0.025))' a.json
     expect "$of"'.by_rank[2] | of("data loading").mean_s | is((59 * 0.014 + 0.025) / 60)' a.json
@@ -74,6 +78,7 @@ late() { # FOLDER: writes a.json, a.csv
     expect "$of"'.by_rank[1] | of("optimizer").most_s | is(0.008)' a.json # 3 ms of the one before reach into a step, 1 ms lies between
     late "$DIR/even"
     [ "$(grep -c "It loads data" a.txt)" = 0 ]
+    expect '.causes == [] and .fixes == []' a.json
     expect '[.by_rank[].phases | length] | add == 0' a.json
 }
 
@@ -134,11 +139,14 @@ late() { # FOLDER: writes a.json, a.csv
     need_shared_data recordings/ddp-gloo
     "$HINDMOST" analyze "$SHARED_DATA/recordings/ddp-gloo/compute-2-1.5" --json a.json >/dev/null
     expect '.verdict.ranks == [2] and .by_rank[2].last == 32 and .by_rank[2].late_s > 0.025 and .by_rank[2].late_s < 0.04' a.json
+    # the ranks measured 109 ms a step themselves, and 78 ms in the healthy job: 1.40 times
+    expect '.causes[0].cause == "slow-worker" and .causes[0].where.ranks == [2] and .fixes[0].fix == "replace-workers"' a.json
+    expect '.fixes[0].speedup / 1.40 | . > 0.98 and . < 1.02' a.json
     for p in 1 2; do # forward and backward take 1.5 times as long: of the slept part; the rest is as fast
         expect "[.by_rank[].phases[$p - 1].mean_s] | .[2] / .[0] | . > 1.4 and . < 1.55" a.json
     done
     "$HINDMOST" analyze "$SHARED_DATA/recordings/ddp-gloo/healthy" --json a.json >/dev/null
-    expect '.verdict.straggling == false' a.json
+    expect '.verdict.straggling == false and .causes == [] and .fixes == []' a.json
 }
 
 # shifted RECORDING FOLDER: real traces, their clocks up to half a second apart and up to 50 ppm fast or slow.
