@@ -86,11 +86,14 @@ struct hm_arrival_phase hm_phase_measure(struct hm_phase_spans *s, const struct 
     phase.most_s = 0;
     size_t first = 0; /* of the spans that end after the step's start; steps and spans are by time */
     for (size_t k = 0; k < n_steps; k++) {
+        /* steps do not overlap; a file in which they do would cost spans times steps */
+        bool cut = k + 1 < n_steps && step[k + 1].start_ns < step[k].end_ns;
+        int64_t step_end = cut ? step[k + 1].start_ns : step[k].end_ns;
         double inside = 0;
         while (first < s->n && s->span[first].end_ns <= step[k].start_ns) first++;
-        for (size_t i = first; i < s->n && s->span[i].start_ns < step[k].end_ns; i++) {
+        for (size_t i = first; i < s->n && s->span[i].start_ns < step_end; i++) {
             int64_t from = s->span[i].start_ns > step[k].start_ns ? s->span[i].start_ns : step[k].start_ns,
-                    to = s->span[i].end_ns < step[k].end_ns ? s->span[i].end_ns : step[k].end_ns, length;
+                    to = s->span[i].end_ns < step_end ? s->span[i].end_ns : step_end, length;
             if (to > from && !__builtin_sub_overflow(to, from, &length)) inside += 1e-9 * (double)length;
         }
         sum += inside;
